@@ -1,12 +1,11 @@
 """Runs benchmarks and writes docs/PERFORMANCE.md.
 
-``python -m bench [--quick] [--write-only] [NAME | NAME.PART …]``: each benchmark runs in its own process, one
-after another, so that none measures the memory of another. Its report is stored in
+``python -m bench [--quick] [--write-only] [NAME | NAME.PART …]``: the benchmarks run one after another, each
+in its own process, so that none measures the memory of another. The report is stored in
 ``bench/results/NAME.json``. The page is written from all stored reports, so a single benchmark can be
 repeated. Quick runs are printed and not stored. A part of a benchmark (``partitions.plans``) has its own
-report, which replaces the same rows of the whole one on the page, until the whole benchmark runs again. The
-meaning of the figures, and the reasons for a missed limit, cannot be computed and are written in
-``bench/notes/NAME.md``.
+report, whose rows replace those of the whole benchmark on the page until the whole benchmark runs again.
+``bench/notes/NAME.md`` explains the figures and the reasons for a missed limit.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def list_benchmarks() -> list[str]:
 
 
 def run_benchmark(name: str, *, quick: bool) -> dict[str, Any] | None:
-    """Run one benchmark and return its report; None if it printed none (it then printed the reason)."""
+    """Run one benchmark and return its report; None if it printed the reason of a failure instead."""
     print(f"bench.{name}", file=sys.stderr, flush=True)
     adopt_orphans()
     others = OtherProcesses()
@@ -88,7 +87,7 @@ def run_benchmark(name: str, *, quick: bool) -> dict[str, Any] | None:
 
 
 class OtherProcesses:
-    """Measures the processor time of other processes: all busy time less that of this process and its
+    """Measures the processor time of other processes: all busy time minus that of this process and its
     children.
     """
 
@@ -103,35 +102,35 @@ class OtherProcesses:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent ends, such as Spark's JVM at the end of its Python, so
-    that their time counts as this process's.
+    """Become the parent of descendants whose parent ends, such as a JVM whose Python process has ended, so
+    that their processor time counts for this process.
     """
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _reap_orphans() -> None:
-    """Wait for the children that have ended, so that their time becomes part of this process's."""
+    """Wait for the children that have ended, so that their processor time counts for this process."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def _read_busy_s() -> float:
-    """Return the processor seconds of all processes since boot:
-    user, nice, system, irq, softirq of /proc/stat.
+    """Return the processor seconds of all processes since boot: user, nice, system, irq, softirq of
+    /proc/stat.
     """
     fields = [int(field) for field in Path("/proc/stat").read_text().split()[1:8]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def render_page(reports: dict[str, dict[str, Any]]) -> str:
-    """Return the page."""
+    """Return the text of docs/PERFORMANCE.md."""
     sections = (render_section(name, report, _find_notes(name, reports)) for name, report in reports.items())
     return "\n".join([INTRODUCTION, *sections])
 
 
 def _find_notes(name: str, reports: Collection[str]) -> str:
-    """Return the notes of a benchmark; those of one that has only parts belong to its last part."""
+    """Return the notes of a benchmark. If it has only parts, the notes belong to the last one."""
     whole = name.partition(".")[0]
     last = max(each for each in reports if each.partition(".")[0] == whole)
     notes = NOTES / f"{whole}.md"
@@ -155,7 +154,7 @@ def render_section(name: str, report: dict[str, Any], notes: str = "") -> str:
 
 
 def describe_machine(machine: dict[str, Any]) -> str:
-    """Return the machine in a paragraph, with a mark if other processes used it."""
+    """Return a paragraph about the machine, with a mark if other processes used it."""
     text = (
         f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, "
         f"Python {machine['python']}."
@@ -197,7 +196,7 @@ def read_reports() -> dict[str, dict[str, Any]]:
 
 
 def store_report(name: str, report: dict[str, Any]) -> None:
-    """Store a report; that of a whole benchmark replaces those of its parts."""
+    """Store a report. The report of a whole benchmark replaces those of its parts."""
     RESULTS.mkdir(exist_ok=True)
     for part in RESULTS.glob(f"{name}.*.json"):
         part.unlink()

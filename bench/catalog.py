@@ -1,5 +1,5 @@
-"""The catalog projection alone, without a server: events per second into timelines in a SQLite file, and the
-first load of a table.
+"""Cases of the catalog projection without a server: events per second into timelines in a SQLite file, and
+the first load of a table.
 
 The benchmark passes events as the consumer does, with their partitions still as text. The measured time
 includes looking up the table, decoding the partition, changing the timelines, and committing them durably
@@ -57,7 +57,7 @@ def open_catalog(source: MemorySource, directory: str, pattern: str = f"{DB}.*")
 
 
 def measure_apply(source: MemorySource, pattern: str, make: Callable[[], None]) -> float:
-    """Apply the events that ``make`` appends to the log and return events per second."""
+    """Apply the events that ``make`` appends to the log, and return the events per second."""
     with tempfile.TemporaryDirectory() as directory:
         projection = open_catalog(source, directory, pattern)
         start = len(source.events)

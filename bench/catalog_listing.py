@@ -1,8 +1,8 @@
-"""The recorded listing of one large table:
-a metastore's answers as bytes, which are decoded like those of a server.
+"""The recorded listing of one large table: answers as bytes, which the client decodes like those of a
+metastore.
 
-A benchmark of a load must not measure how its listing is generated. So the names are written to a file in
-advance, and the bytes of each partition are copied from one that was encoded in advance. While the load runs,
+A benchmark of a load must not measure how the listing is made. So the names are written to a file in advance,
+and the bytes of each partition are copied from a partition that was encoded in advance. While the load runs,
 only the decoding remains, as in the daemon.
 """
 
@@ -44,7 +44,7 @@ resolve()
 
 
 class RecordedSource(MemorySource):
-    """A source in memory, except for the partitions of one table, which are recorded."""
+    """A source in memory, with the recorded partitions of one table."""
 
     def __init__(self, partitions: int, directory: Path) -> None:
         super().__init__()

@@ -1,11 +1,12 @@
-"""The load of one large table while events of another are applied. Both run in one process, as in the daemon,
-with calls in a separate thread.
+"""Cases of the load of one large table while events of another table are applied. Both run in one process, as
+in the daemon, with calls in a separate thread.
 
-It measures the duration of the load, the longest time that events waited for it (the longest call of
-``apply`` or ``settle``, in wall time, and in processor time of the process, which does not depend on other
-processes), the longest time between two heartbeats of the follower, the longest WAL file, and the peak of the
-process's memory in addition to that before the load. Meanwhile another process syncs a small file in the same
-directory: an event cannot be committed in less time than that takes.
+It measures the duration of the load, and the longest time for which events waited for the load (the longest
+call of ``apply`` or ``settle``). That is measured in wall time, and in processor time of the process, which
+does not depend on other processes. Further figures are the longest time between two heartbeats of the
+follower, the longest WAL file, and the peak of the process's memory above that before the load. Meanwhile
+another process syncs a small file in the same directory, because committing an event takes at least as long
+as that.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _measure(name: str, followers: Sequence[Follower], partitions: int, *, reade
 
 @contextmanager
 def _measuring_syncs(path: Path) -> Iterator[list[float]]:
-    """Sync a small file in another process during the block; provides the longest time at the end."""
+    """Sync a small file in another process during the block; provide the longest time at the end."""
     found: list[float] = []
     command = [sys.executable, "-c", SYNC_PROGRAM, str(path), str(os.getpid())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -114,7 +115,7 @@ def _measuring_syncs(path: Path) -> Iterator[list[float]]:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """The costs of a load; ``peak_bytes`` is the memory in addition to that before the load."""
+    """The costs of a load; ``peak_bytes`` is the peak of memory above that before the load."""
 
     load_s: float
     blocked_s: float
@@ -123,7 +124,7 @@ class _Load:
     wal_bytes: int
     peak_bytes: int
     answered: int
-    """Filters that readers were answered."""
+    """The number of filters answered for readers."""
 
 
 class _Case:
@@ -154,7 +155,7 @@ class _Case:
         self._settle()
 
     def load(self, readers: int) -> _Load:
-        """Load the large table, while readers filter another."""
+        """Load the large table while readers filter another table."""
         self._source.create(LARGE)
         self._projection.apply(self._source.events[self._projection.position.event_id :])
         self._projection.request_load(f"{DB}.{LARGE}")
@@ -187,7 +188,7 @@ class _Case:
 
     @contextmanager
     def _reading(self, readers: int) -> Iterator[list[int]]:
-        """Run readers meanwhile; provides how many filters each of them has answered."""
+        """Run readers during the block; provide the number of filters that each reader has answered."""
         stop, answered = threading.Event(), [0] * readers
 
         def ask(reader: int) -> None:
@@ -220,7 +221,7 @@ class _Case:
             self._source.add("small", format_minute(number), "x")
             self._source.drop("small", format_minute(number), "x")
         found = self._source.events[start:]
-        # Counted only from here
+        # Count only from here
         self._source.events[start:] = [None] * len(found)  # type: ignore[list-item]
         return found
 

@@ -1,9 +1,8 @@
-"""Readers against the writer:
-filters in many threads on one table while its events are applied, in one process.
+"""Cases of readers and a writer in one process: many threads filter a table while its events are applied.
 
-It measures the events per second in relation to as many events without readers (the median of some pairs of
-measurements), the longest time between two heartbeats of the follower, and how many filters were answered
-meanwhile.
+It measures the events per second, relative to the same number of events without readers (the median of some
+pairs of measurements), the longest time between two heartbeats of the follower, and the number of answered
+filters.
 """
 
 from __future__ import annotations
@@ -103,8 +102,8 @@ class _Case:
             self.source.drop("t", *_values(number))
         self.next += count // 2
         gc.collect()
-        # Otherwise, collections of the fixture's million objects would count as delays, which a daemon does
-        # not have.
+        # Otherwise, garbage collections of the fixture's million objects, which a daemon does not have, would
+        # count as delays.
         gc.freeze()
         events: Sequence[Event] = self.source.events[start:]
         self.beats[:] = [time.perf_counter()]
@@ -118,7 +117,7 @@ class _Case:
 
     @contextmanager
     def readers(self) -> Iterator[list[int]]:
-        """Run the readers meanwhile; provides how many filters each of them has answered."""
+        """Run the readers during the block; provide the number of filters that each reader has answered."""
         stop, answered = threading.Event(), [0] * READERS
 
         def ask(reader: int) -> None:

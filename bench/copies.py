@@ -1,10 +1,10 @@
-"""Verified copies compared with a plain parallel copy of the same files by as many threads, on disk and from
-HDFS to HDFS. The plain copy only reads and writes: ``shutil.copyfile`` on disk, the same HDFS client on HDFS.
-It verifies no checksum and writes under the final name. On disk it waits until each file is durable, and at
-the end until their names are. Hive records no checksums for disks; the rows ``disk_md5`` have the MD5s that
-the test stack records. Both ways run in turn, and the rows compare medians. ``--quick`` copies a quarter of
-the files. HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM,
-as does their rival, Hadoop's DistCp.
+"""Compares verified copies with a plain parallel copy of the same files by the same number of threads, on
+disk and from HDFS to HDFS. The plain copy only reads and writes: ``shutil.copyfile`` on disk, the same HDFS
+client on HDFS. It verifies no checksum and writes under the final name. On disk, it waits until each file is
+durable, and at the end until the names are durable. Hive records no checksums for files on disks; in the rows
+``disk_md5``, files have the MD5s that the test stack records. Both ways run in turn, and the rows compare
+medians. ``--quick`` copies a quarter of the files. HDFS is a NameNode and a DataNode on this machine. Copy
+jobs of Spark (rows ``spark``) start a JVM, as does their rival, Hadoop's DistCp.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SHAPES: Final = {"large": (16, 32 << 20), "small": (256, 20_000)}
 
 @dataclass(frozen=True)
 class Place:
-    """A file system with the files to copy: how to remove a copy, and how to copy one file plainly."""
+    """A file system with the files to copy, and functions that remove a copy and copy one file plainly."""
 
     name: str
     sources: Sequence[SourceFile]
@@ -91,7 +91,7 @@ def cut(count: int, quick: bool) -> int:
 
 
 def measure(place: Place, shape: str) -> Iterator[Row]:
-    """Copy all files in both ways in turn; each round begins without copies."""
+    """Copy all files in both ways in turn. Each round begins without copies."""
     own, plain = [], []
     for _ in range(ROUNDS):
         place.clear()
@@ -104,7 +104,7 @@ def measure(place: Place, shape: str) -> Iterator[Row]:
 
 
 def copy_verified(place: Place) -> float:
-    """Return the seconds until all copies have appeared, without those for starting and stopping threads."""
+    """Return the seconds until all copies exist, without the time for starting and stopping threads."""
     roots = [place.out.rpartition("/")[0]]
     pool = CopyPool(Copier(open_file_systems(), AllowedRoots.of(roots)), workers=WORKERS)
     try:
@@ -133,14 +133,14 @@ def target_of(place: Place, source: SourceFile) -> str:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy one file durably; its name may be lost."""
+    """Copy one file durably, except for its name."""
     shutil.copyfile(source, target)
     with target.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> Place:
-    """Files without checksums, or with recorded ones."""
+    """Provide files on disk, without checksums or with recorded ones."""
     (directory / "in").mkdir(parents=True)
     sources = []
     for number in range(count):
@@ -175,7 +175,7 @@ def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> 
 
 
 def on_hdfs(hdfs: Hdfs, shape: str, count: int, size_bytes: int) -> Place:
-    """Files of HDFS with its own checksums."""
+    """Provide files on HDFS, which has its own checksums."""
     import hdfs_native
 
     client = hdfs_native.Client(hdfs.uri)

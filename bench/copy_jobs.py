@@ -1,8 +1,8 @@
 """Part of ``bench.copies``: a Spark copy job compared with Hadoop's DistCp and with a plain parallel copy of
 the same files on disk.
 
-Both start a JVM on this machine with two tasks at a time for Spark and eight copiers for DistCp (with its
-local job runner). DistCp does not wait until files are durable.
+Both programs start a JVM on this machine: Spark runs two tasks at a time, and DistCp eight copiers in its
+local job runner. DistCp does not wait until files are durable.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DISTCP: Final = "org.apache.hadoop:hadoop-distcp"
 
 
 class DiskJobs:
-    """The files of a directory, copied by programs with a JVM; ``clear`` removes the copies."""
+    """A directory of files that programs with a JVM copy. ``clear`` removes the copies."""
 
     def __init__(
         self, sources: Sequence[SourceFile], size_bytes: int, out: str, clear: Callable[[], None]
@@ -70,8 +70,8 @@ class DiskJobs:
         )
 
     def copy_by_spark(self) -> tuple[float, float]:
-        """Return the seconds of a job, and those since its driver was ready;
-        executors start Python after that.
+        """Return the seconds of a job, and the seconds after its driver was ready, in which executors start
+        Python.
         """
         ready: list[float] = []
 
@@ -92,7 +92,8 @@ class DiskJobs:
         outcomes = jobs.run(copies, guard=lambda: None, stopping=threading.Event())
         ended = time.perf_counter()
         assert all(isinstance(each, Copied) and not each.skipped for each in outcomes)
-        # The call reports the first progress, and the driver the second, once its session has started.
+        # The call itself reports the first progress. The driver reports the second when its session has
+        # started.
         return ended - started, ended - ready[1]
 
     def copy_by_distcp(self) -> float:
@@ -109,7 +110,7 @@ class DiskJobs:
 
 
 def _class_path() -> str:
-    """Return DistCp and the Hadoop client that PySpark contains."""
+    """Return the class path: DistCp, and the Hadoop client that PySpark contains."""
     import pyspark
 
     (distcp,) = locate_jars([jar for jar in read_lock("hive") if jar.coordinates.startswith(DISTCP)])

@@ -1,17 +1,18 @@
-"""The costs that policies in trouble cause for the other policies of their daemon.
+"""Measures the effect of failing and loading policies on the other policies of their daemon.
 
-Twenty policies follow writers at 20 transactions per second. ``visible`` is their latency, as in the
-benchmark ``policies``, next to two others: one with a stopped target, and one with a full state disk. The
-disk is a file system in memory, which only root may mount; without root, the benchmark omits that policy.
-``visible_loading`` is the latency while one more policy loads a table of ``FILES`` files. The limit of both
-is 1.2 times the latency of the twenty alone.
+Twenty policies follow writers at 20 transactions per second. ``visible`` is their latency, measured as in the
+benchmark ``policies``, while two more policies fail: one with a stopped target, and one with a full state
+disk. The disk is a file system in memory, which only root may mount; without root, the benchmark omits that
+policy. ``visible_loading`` is the latency while one more policy loads a table of ``FILES`` files. The limit
+of both is 1.2 times the latency of the twenty policies alone.
 
 Copies share the disk and the processor with the metastores. ``visible_copying`` shows how much of the latency
-that explains: no policy loads, but another process copies the same files durably with as many threads.
+this explains: no policy loads, but another process copies the same files durably with the same number of
+threads.
 
-A pause of a metastore delays more commits than one in a hundred. So each case is measured in ``ROUNDS``
-rounds of 20 s, in turn with the others, and a figure is the median of those of its rounds. A first
-measurement warms the metastores up and is not counted. ``--quick`` has one round.
+A single pause of a metastore delays more than one in a hundred commits. So each case is measured in
+``ROUNDS`` rounds of 20 s, in turn with the others, and a figure is the median over the rounds. A first
+measurement warms up the metastores and does not count. ``--quick`` has one round.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ ROUNDS: Final = 5
 ROUND_S: Final = 20.0
 FOLLOWS_S: Final = 300.0
 _UNWRITTEN: Final = 20
-"""Commits that the full disk meets."""
+"""Commits that a policy with a full disk cannot record."""
 
 
 class Beside(Enum):
-    """The trouble next to the twenty policies."""
+    """What happens next to the twenty policies."""
 
     NOTHING = "alone"
     TROUBLE = "beside a dead target and a full disk"
@@ -135,7 +136,7 @@ def measure(endpoints: Endpoints, beside: Beside) -> list[float]:
 
 
 def add_policies(replicator: Replicator, targets: Mapping[str, str | None]) -> None:
-    """Add a policy for each database, with its target or, for None, that of the others."""
+    """Add a policy for each database, with the given target or, for None, that of the other policies."""
     config = replicator.config
     config["targets"]["off"] = {"metastore": ["thrift://127.0.0.1:1"]}
     policy = next(iter(config["policies"].values()))
@@ -145,7 +146,7 @@ def add_policies(replicator: Replicator, targets: Mapping[str, str | None]) -> N
 
 
 def write_files(source: WritingMetastore, writer: Writer, db: str) -> Path:
-    """Insert a row, with many more files in its directory; return the directory."""
+    """Insert a row, and write many more files into its directory; return the directory."""
     commit = writer.insert()
     location = str(source.get_table(db, "t").sd.location).removeprefix("file:")
     (written,) = Path(location).glob(f"delta_{commit.write_id:07}_*/bucket_*")
@@ -156,7 +157,7 @@ def write_files(source: WritingMetastore, writer: Writer, db: str) -> Path:
 
 @contextmanager
 def copying(files: Path) -> Iterator[None]:
-    """Copy the files of a directory in another process, which begins with the block."""
+    """Copy the files of a directory in another process during the block."""
     with tempfile.TemporaryDirectory(dir=files.parent) as directory:
         process = get_context("spawn").Process(target=copy_durably, args=(files, Path(directory)))
         process.start()
@@ -187,7 +188,7 @@ def small_disk() -> Iterator[Path | None]:
 
 
 def fill(disk: Path) -> None:
-    """Take all free space."""
+    """Use up all free space of a directory's file system."""
     with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
         while True:
             filler.write(bytes(4096))

@@ -1,17 +1,18 @@
-"""The costs of a daemon with many policies: threads, descriptors, connections, processor and memory, and the
-delay of commits.
+"""Measures a daemon with many policies: threads, descriptors, connections, processor, memory, and the delay
+of commits.
 
-Each number of policies has its own databases on the source, with one small transactional table each, and its
-own daemon, which bootstraps one policy for each database. ``follows`` is the time from the first start of the
-daemon until all of them are bootstrapped and follow, ``restart`` the time from a later start until they
-follow. Counts and the idle figures come from the time after the first start without writes; ``idle_cpu``
-includes the process for probes. Then writers insert into one database after the other, at 3 and at 20
-transactions per second over all of them; ``rate`` is what they reached. ``cpu_per_event`` is the processor
-time of the daemon from the first commit until the last one is visible, including its idle use, divided by the
-events that the source logged. ``rss_busy`` is the highest value in that time. Latencies are those of
-``commit_to_visible`` in the benchmark ``events``, with a poll every 50 ms. ``page`` is the median time of an
-answer without writes, ``samples`` the number of metrics, and ``stop`` the time from the signal until the
-daemon has ended. ``--quick`` omits the largest number and measures for a shorter time.
+For each number of policies, there are separate databases at the source, with one small transactional table
+each, and a separate daemon, which bootstraps one policy for each database. ``follows`` is the time from the
+first start of the daemon until all policies are bootstrapped and follow, ``restart`` the time from a later
+start until they follow. Counts and idle figures are from the time after the first start, without writes;
+``idle_cpu`` includes the process for probes. Then writers insert into one database after another, at 3 and at
+20 transactions per second in total; ``rate`` is the rate that they reached. ``cpu_per_event`` is the
+processor time of the daemon from the first commit until the last one is visible, including its idle use,
+divided by the events that the source logged. ``rss_busy`` is the highest value in that time. Latencies are
+measured like ``commit_to_visible`` in the benchmark ``events``, with a poll every 50 ms. ``page`` is the
+median time of an answer while nothing is written, ``samples`` the number of metric samples, and ``stop`` the
+time from the signal until the daemon has ended. ``--quick`` omits the largest number and measures for a
+shorter time.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ POLL_S: Final = 0.05
 PAGES: Final = 7
 """How often each page is requested."""
 SETTLE_S: Final = 5.0
-"""The remaining work of a start, such as the first reports of the status."""
+"""Time for the remaining work of a start, such as the first reports of the status."""
 FOLLOWS_S: Final = 900.0
 """Time limit of bootstraps, and of the commits of a load; the benchmark fails after that."""
 TIMES_MAX: Final = {"cpu_per_event_at_20": 1.3, "visible_p99_at_20": 1.5}
@@ -63,7 +64,9 @@ def cases(quick: bool) -> Iterator[Row]:
 
 
 def measure(endpoints: Endpoints, number: int, alone: dict[str, float], *, seconds: float) -> Iterator[Row]:
-    """Measure one number of policies. ``alone`` are the figures of one policy, which the first call fills."""
+    """Measure a daemon with this number of policies. ``alone`` has the figures of one policy, which the first
+    call fills in.
+    """
     prefix = make_name(f"policies{number}")
     dbs = [f"{prefix}_{index}" for index in range(number)]
     say(f"policies: {number}")
@@ -98,7 +101,8 @@ def measure(endpoints: Endpoints, number: int, alone: dict[str, float], *, secon
 def run_policies(
     endpoints: Endpoints, dbs: Sequence[str], change: Callable[[Replicator], None] = lambda _: None
 ) -> Iterator[Replicator]:
-    """Run a daemon with a policy for each database, which it bootstraps, for the duration of the block.
+    """Run a daemon that bootstraps a policy for each database, for the duration of the block.
+
     ``change`` may change its configuration.
     """
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
@@ -164,7 +168,7 @@ def measure_load(
     case: str,
     alone: dict[str, float],
 ) -> Iterator[Row]:
-    """Write, and measure the daemon until everything is visible."""
+    """Write at a fixed rate, and measure the daemon until all commits are visible."""
     say(f"policies: {case}")
     pid = get_pid(replicator)
     first_event, before_s = source.current_event_id(), read_cpu_s(pid)
@@ -187,8 +191,9 @@ def measure_load(
 
 
 def await_visible(replicator: Replicator, visible: VisibleWrites, load: Load) -> float:
-    """Wait until all commits of a load are visible; return the highest memory of the daemon meanwhile, in MB.
-    Raises ComponentFailed on a time-out.
+    """Wait until all commits of a load are visible.
+
+    Returns the daemon's peak memory during that time, in MB. Raises ComponentFailed on a time-out.
     """
     pid, rss_mb = get_pid(replicator), 0.0
     deadline_s = time.monotonic() + FOLLOWS_S
@@ -202,7 +207,7 @@ def await_visible(replicator: Replicator, visible: VisibleWrites, load: Load) ->
 
 
 class SpreadWriter:
-    """Inserts into one database after the other, which the writers of a load share."""
+    """Inserts into one database after another. The writers of a load share the databases."""
 
     def __init__(self, uri: str, dbs: Iterator[str]) -> None:
         self._metastore = WritingMetastore(uri)
@@ -223,7 +228,7 @@ class SpreadWriter:
 
 
 class VisibleWrites:
-    """The writes that readers of the target see, and when they were first seen there."""
+    """Records when each write first became visible to readers of the target."""
 
     def __init__(self, target: Metastore) -> None:
         self.seen: dict[tuple[str, int], float] = {}
@@ -235,7 +240,7 @@ class VisibleWrites:
         return [each for each in list(commits) if (each.db, each.write_id) not in self.seen]
 
     def poll(self, commits: Collection[Commit]) -> None:
-        """Look at the tables with commits that are not visible yet."""
+        """Query the tables that have commits which are not visible yet."""
         missing = self.find_missing(commits)
         dbs = sorted({commit.db for commit in missing})
         if not dbs:
@@ -248,8 +253,9 @@ class VisibleWrites:
 
 
 def wait_until_following(visible: VisibleWrites, commits: Sequence[Commit], replicator: Replicator) -> None:
-    """Wait until the commit of each database is visible and its policy is followed;
-    raise ComponentFailed on a time-out.
+    """Wait until the commit of each database is visible and its policy is followed.
+
+    Raises ComponentFailed on a time-out.
     """
 
     def is_following() -> bool:
@@ -279,7 +285,7 @@ def count_connections(pid: int, port: int) -> int:
 
 
 def read_sockets(table: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield remote port, state and inode of all sockets of a table in /proc/net."""
+    """Yield remote port, state and inode of all sockets in a table of /proc/net."""
     for line in table.read_text().splitlines()[1:]:
         fields = line.split()
         yield int(fields[2].rpartition(":")[2], 16), fields[3], fields[9]

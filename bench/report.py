@@ -1,8 +1,8 @@
 """The report of a benchmark, and the common parts of all benchmarks: timing and the command line.
 
 ``python -m bench.NAME [--quick] [--only PART] --json`` prints one object: the benchmark, the machine, and
-rows. A row has a measured value, its limit and a rival that was measured in the same run. Without ``--json``
-the rows are printed as a table. Values are medians.
+rows. A row has a measured value, its limit, and the value of a rival that was measured in the same run.
+Without ``--json``, it prints the rows as a table. Values are medians.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measured case. ``ratio`` is how many times it is better than the rival;
-    ``ok`` is None without a limit.
+    """One measured case. ``ratio`` says how many times better it is than the rival; ``ok`` is None without a
+    limit.
     """
 
     case: str
@@ -53,8 +53,8 @@ def row(
     times: float | None = None,
     rival: tuple[str, float] | None = None,
 ) -> Row:
-    """Build the row of a value, judged by its limits:
-    ``at_most``, ``at_least``, or ``times`` better than the rival.
+    """Build the row of a value, judged by its limits: ``at_most``, ``at_least``, or ``times`` better than the
+    rival.
 
     With ``at_least``, more is better; otherwise less is better.
     """
@@ -128,8 +128,8 @@ def describe_machine() -> dict[str, object]:
 
 
 def main(bench: str, parts: Mapping[str, Cases] | Cases) -> None:
-    """Run a benchmark from the command line;
-    exit with 1 if a row misses its limit. ``parts`` can be run alone.
+    """Run a benchmark from the command line; exit with 1 if a row misses its limit. Each of ``parts`` can run
+    alone.
     """
     known = parts if isinstance(parts, Mapping) else {"all": parts}
     parser = argparse.ArgumentParser(prog=f"python -m bench.{bench}")

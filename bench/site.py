@@ -1,13 +1,13 @@
-"""The site of a large daemon, and thousands of clients that wait.
+"""Measures the site of a large daemon, and thousands of clients that wait.
 
-``page_100k_tables`` is the slowest page of a site that shows 300 policies, and 100,000 tables each in a
-policy, in the timelines and in the partition index of a source. The rows after it are the pages: the median
-of ``REPEATS`` answers over HTTP, of the daemon's server in this process. Its state is in memory, and nothing
-is replicated.
+``page_100k_tables`` is the slowest page of a site with 300 policies, and with 100,000 tables each in a
+policy, in the timelines and in the partition index of a source. The rows after it are the pages: for each,
+the median of ``REPEATS`` answers over HTTP of the daemon's server in this process. The server's state is in
+memory, and nothing is replicated.
 
 Each of 10,000 clients waits, on its own connection, until a daemon's replica reflects the first event of the
-next transaction. ``waits_10k`` is how much later the last of them gets its answer than one client that waits
-alone. ``--quick`` has fewer tables and clients.
+next transaction. ``waits_10k`` is the time by which the last of them gets its answer later than a client that
+waits alone. ``--quick`` has fewer tables and clients.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ DB: Final = "sales"
 POLICY: Final = "db_007"
 SOURCE: Final = "lake"
 _STEP: Final = 61_803
-"""Has no common factor with ``TABLES``."""
+"""Step between table numbers; it has no common factor with ``TABLES``."""
 _SUCCESS: Final = b"HTTP/1.1 200"
 
 
@@ -97,7 +97,7 @@ def measure_pages(tables: int) -> Iterator[Row]:
 
 
 def list_pages(tables: int) -> Mapping[str, str]:
-    """Return the paths of the pages, by what they show."""
+    """Return the paths of the pages by their subjects."""
     last, table = tables // 50, f"{DB}.{name_table(tables // 2)}"
     where = urlencode({"where": "dt >= '2024-01-01' and region = 'eu'"})
     return {
@@ -121,7 +121,7 @@ def list_pages(tables: int) -> Mapping[str, str]:
 
 
 def time_page_s(port: int, path: str) -> float:
-    """Return how long an answer takes, from the connection to its last byte."""
+    """Return the time of an answer, from the connection to the last byte."""
     began_s = time.perf_counter()
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", path)
@@ -159,12 +159,12 @@ def build_site(tables: int) -> Starlette:
 
 
 def name_table(number: int) -> str:
-    """Return the name of a table; names in order of numbers are not in order."""
+    """Return the name of the table with this number. The order of names differs from the order of numbers."""
     return f"table_{number * _STEP % TABLES:06}"
 
 
 class _NoObjects:
-    """Objects of a target that are not kept (``handlers.replication.tables.policy_tables.TableObjects``)."""
+    """Implements ``handlers.replication.tables.policy_tables.TableObjects`` without storing objects."""
 
     def forget(self, name: str) -> None:
         """Do nothing."""
@@ -174,7 +174,7 @@ class _NoObjects:
 
 
 def build_policy_tables(tables: int) -> PolicyTables:
-    """Return what a policy knows of its tables, each of which has one committed write."""
+    """Return the tables of a policy, each with one committed write."""
     made = PolicyTables(POLICY, _NoObjects())
     for number in range(tables):
         made.write_ids.allocate(number + 1, f"{POLICY}.{name_table(number)}", 1, number + 1)
@@ -210,7 +210,7 @@ def build_index(tables: int) -> PartitionFollower:
 
 
 def measure_waits(endpoints: Endpoints, clients: int) -> Iterator[Row]:
-    """Measure how long one client and many wait for the next transaction."""
+    """Measure how long one client, and many clients, wait for the next transaction."""
     raise_limit()
     db = make_name("waits")
     with (
@@ -236,7 +236,9 @@ def measure_waits(endpoints: Endpoints, clients: int) -> Iterator[Row]:
 
 
 def time_wait_s(replicator: Replicator, writer: Writer, source: Metastore, db: str, clients: int) -> float:
-    """Return the time from the begin of a transaction to the answer of the last client that waits for it."""
+    """Return the time from the begin of a transaction to the answer of the last client that waits for the
+    transaction.
+    """
     port = json.loads((replicator.directory / "state" / "http.json").read_text())["port"]
     event = source.current_event_id() + 1
     say(f"waits: {clients} clients wait for event {event}")
@@ -257,13 +259,13 @@ def request_wait(port: int, policy: str, event: int) -> socket.socket:
 
 
 def count_waits(replicator: Replicator) -> int:
-    """Return how many requests wait, by the daemon's metrics."""
+    """Return the number of waiting requests from the daemon's metrics."""
     lines = (replicator.get("/metrics") or b"").decode().splitlines()
     return sum(int(float(line.split()[1])) for line in lines if line.startswith("tideline_waits "))
 
 
 def receive_answers(waiting: list[socket.socket]) -> float:
-    """Return when the last client received its answer. Fails unless all are successes."""
+    """Return when the last client received its answer. Fails unless all answers are successes."""
     by_descriptor = {connection.fileno(): connection for connection in waiting}
     until_s = time.monotonic() + ANSWERED_S
     with closing(select.epoll()) as poll:

@@ -1,9 +1,9 @@
-"""Timelines compared with the recursion over sets (as in Lens) and with roaring bitmaps (package
+"""Compares timelines with the recursion over sets (as in Lens), and with roaring bitmaps (package
 ``pyroaring``).
 
-Seeded data of one year (525,600) and ten years (5,258,880) of minutes, with the periods MINUTELY to YEARLY.
-The benchmark compares the results of all candidates before it times them. Nothing here waits or uses threads,
-so times are processor times. ``--quick`` omits the rivals of ten years.
+The data are seeded minutes of one year (525,600) and of ten years (5,258,880), with the periods MINUTELY to
+YEARLY. The benchmark compares the results of all candidates before it times them. No code here waits or uses
+threads, so times are processor times. ``--quick`` omits the rivals of ten years.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def time_bitmaps(held: Held, span: TimeRange, scale: float) -> tuple[str, float]
 
 
 def cover_with_bitmaps(held: Mapping[UpdatePeriod, BitMap], span: TimeRange) -> Answer:
-    """Return a cover from bitmaps: one set difference finds the absent partitions of each open span, which
+    """Return a cover from bitmaps: for each open span, one set difference finds the absent partitions, which
     separate the runs.
     """
     found: list[tuple[int, UpdatePeriod, int, int]] = []
@@ -222,7 +222,7 @@ def build_full(period: UpdatePeriod, span: TimeRange) -> Runs:
 
 
 def build_with_holes(period: UpdatePeriod, span: TimeRange, share: float) -> Runs:
-    """Return all partitions except a random share, which depends only on the seed."""
+    """Return all partitions except a random part, which depends only on the seed."""
     runs = build_full(period, span)
     members = range(*next(runs.pairs()))
     for hole in random.Random(len(members)).sample(members, max(1, round(len(members) * share))):

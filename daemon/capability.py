@@ -35,17 +35,16 @@ if TYPE_CHECKING:
 
 
 class Nudges:
-    """Wake the relay of a source, so that it reads its log immediately instead of after its pause;
-    thread-safe.
+    """Wakes the relay of a source, so that it reads the notification log at once instead of after its pause.
 
-    A nudge is remembered until the relay takes it, so none is lost between two pauses.
+    Thread-safe. A nudge stays set until the relay takes it, so none is lost between two pauses.
     """
 
     def __init__(self) -> None:
         self._events: dict[str, threading.Event] = {}
 
     def of(self, source: str) -> threading.Event:
-        """Return the event set if the relay of this source should read at once."""
+        """Return the flag that makes the relay of this source read at once."""
         return self._events.setdefault(source, threading.Event())
 
 
@@ -63,7 +62,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The basis from which a capability builds its parts."""
+    """The configuration and the shared services from which a capability builds its parts."""
 
     config: Config
     config_file: Path | None
@@ -84,7 +83,7 @@ class Runtime:
     nudges: Nudges = field(default_factory=Nudges)
     """Make the relay of a source read at once."""
     waits: Waits
-    """Those who wait for the progress of a projection."""
+    """Clients that wait for the progress of a projection."""
     audit: Audit
     """The record of the actions done over HTTP."""
 
@@ -112,7 +111,7 @@ class Parts:
 
 
 class Capability:
-    """The protocol. A capability overrides the methods for the parts that it has."""
+    """Base class of the capabilities. Each one overrides the methods for the parts that it has."""
 
     commands: Sequence[Command] = ()
     heading: str = ""
@@ -125,7 +124,7 @@ class Capability:
         return ()
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
-        """Yield problems between its settings and others."""
+        """Yield contradictions between its settings and those of other sections."""
         del document
         return ()
 

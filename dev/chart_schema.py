@@ -1,11 +1,11 @@
 """Writes the schema of the configuration into the chart's ``values.schema.json``.
 
-With it, Helm refuses a misspelt setting before anything is installed. ``make chart-schema`` runs this.
+With the schema, Helm refuses a misspelt setting before it installs anything. ``make chart-schema`` runs this.
 
-The file is written by hand except for the definitions whose names begin with ``config.``. They are the schema
-that ``tideline config schema`` prints, with these differences: nothing is required, because any setting may
-come from an environment variable instead; a list may be a text with commas, as in the configuration file; and
-titles and defaults, which Helm does not use, are left out.
+The file is written by hand except for the definitions whose names begin with ``config.``. These are the
+schema that ``tideline config schema`` prints, with three differences: nothing is required, because any
+setting may come from an environment variable instead; a list may be a text with commas, as in the
+configuration file; and titles and defaults, which Helm does not use, are omitted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def _convert(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_text(current: str) -> str:
-    """Return the file with today's definitions of the configuration, one a line, at its end."""
+    """Return the text of the file with the current definitions of the configuration at its end, one on each
+    line.
+    """
     kept = "".join(
         line for line in current.splitlines(keepends=True) if not line.startswith(f'    "{PREFIX}')
     )

@@ -1,4 +1,5 @@
-"""Writes docs/COVERAGE.md from the data of ``make coverage`` and fails if the tests reach less than required.
+"""Writes docs/COVERAGE.md from the data of ``make coverage``, and fails if the coverage is below the required
+one.
 
 Coverage counts statements and branches together, as ``coverage report`` does. ``state/`` contains pure rules,
 so tests must reach all of it. The other packages contain lines that only a failing server reaches, so the
@@ -48,7 +49,7 @@ def sum_up(files: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def percent_covered(counts: list[int]) -> float:
-    """Return the share of statements and branches that tests reach."""
+    """Return the percentage of statements and branches that tests reach."""
     statements, lines, branches, exits = counts
     return 100 * (lines + exits) / max(1, statements + branches)
 

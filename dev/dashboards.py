@@ -1,7 +1,8 @@
 """Writes the Grafana dashboards of the chart (``make dashboards``).
 
-A dashboard is a list of panels, each with the expressions that it draws. Grafana's JSON, which repeats the
-same settings for each panel, follows from it. The files are committed, so that the chart needs no program.
+A dashboard is a list of panels, each with the expressions that it draws. This module expands it to Grafana's
+JSON, which repeats the same settings for each panel. The files are committed, so that installing the chart
+needs no program.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Any, Final
 
 DIRECTORY: Final = Path(__file__).parents[1] / "helm" / "tideline" / "dashboards"
 SCHEMA_VERSION: Final = 39
-"""Of Grafana 10 and 11; later versions migrate it."""
+"""The schema version of Grafana 10 and 11; later versions migrate it."""
 _DATA: Final = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH, _HEIGHT, _PER_ROW = 8, 7, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel. A ``stat`` shows a number, a ``timeseries`` a line for each label set."""
+    """One panel. A ``stat`` shows a number, a ``timeseries`` shows a line for each label set."""
 
     title: str
     queries: tuple[tuple[str, str], ...]
@@ -34,7 +35,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One dashboard. Its expressions may use the variables, which list the values of a label."""
+    """One dashboard. Its expressions may use its variables, each of which lists the values of a label."""
 
     title: str
     variables: tuple[tuple[str, str], ...]

@@ -1,10 +1,10 @@
 """Builds the Kafka client with Kerberos (SASL GSSAPI), which the wheel of the package index does not have.
 
-The client is librdkafka and its Python module. The source of librdkafka is part of an npm package, pinned
-here; the module is pinned in ``requirements/kafka.txt`` and belongs to the same librdkafka. Change both
-together. The image is built with this module; run it on a machine whose brokers require Kerberos. On Debian,
-building needs ``g++ gcc make pkg-config libsasl2-dev libssl-dev libcurl4-openssl-dev libzstd-dev
-zlib1g-dev``, and running needs ``krb5-user libsasl2-modules-gssapi-mit``. ::
+The client is librdkafka and its Python module. The source of librdkafka is part of an npm package, which this
+module pins; ``requirements/kafka.txt`` pins the Python module for the same librdkafka. Change both together.
+Building the image uses this module; also run it on a machine without the image whose brokers require
+Kerberos. On Debian, building needs ``g++ gcc make pkg-config libsasl2-dev libssl-dev libcurl4-openssl-dev
+libzstd-dev zlib1g-dev``, and running needs ``krb5-user libsasl2-modules-gssapi-mit``. ::
 
     python -m dev.kafka_client /opt/kafka
     export PYTHONPATH=/opt/kafka/python
@@ -36,7 +36,7 @@ OPTIONS: Final = ("--enable-gssapi", "--enable-ssl", "--disable-lz4-ext")
 
 
 def build(prefix: Path) -> None:
-    """Install librdkafka below ``prefix``, and its Python module in ``prefix/python``.
+    """Build librdkafka and install it below ``prefix``, and its Python module in ``prefix/python``.
 
     The environment of this Python must have the packages of ``requirements/build.txt``.
     """
@@ -84,7 +84,7 @@ def _build_library(prefix: Path, directory: Path) -> None:
 
 
 def main() -> None:
-    """Run the command of the module's description."""
+    """Build the client into the directory that the command line names."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("prefix", type=Path, help="directory of the client")
     build(parser.parse_args().prefix.resolve())

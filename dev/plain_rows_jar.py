@@ -1,5 +1,5 @@
-"""Compiles the parser of plain rows (``streaming/split/java``) into its jar:
-``python -m dev.plain_rows_jar``.
+"""Compiles the parser of plain rows (``streaming/split/java``) into its jar: ``python -m
+dev.plain_rows_jar``.
 
 Janino is the compiler with which Spark compiles its own generated code. It is among PySpark's jars, so
 neither a JDK nor a download is needed, and the same sources give the same bytes.
@@ -18,7 +18,9 @@ LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def compile_sources(gateway: Any) -> dict[str, bytes]:
-    """Return the class files by their paths in the jar. ``gateway`` leads to a JVM with Spark's jars."""
+    """Return the class files by their paths in the jar. ``gateway`` is a connection to a JVM with Spark's
+    jars.
+    """
     jvm = gateway.jvm
     resources = jvm.org.codehaus.commons.compiler.util.resource
     compiled = jvm.java.util.HashMap()
@@ -41,7 +43,7 @@ def read_jar() -> dict[str, bytes]:
 
 
 def write_jar(classes: Mapping[str, bytes]) -> None:
-    """Write the jar, without anything that changes between two runs."""
+    """Write the jar. Equal classes give equal bytes."""
     with zipfile.ZipFile(JAR, "w", zipfile.ZIP_DEFLATED) as jar:
         for name, content in sorted(classes.items()):
             jar.writestr(zipfile.ZipInfo(name, LONG_AGO), content, zipfile.ZIP_DEFLATED)

@@ -1,5 +1,5 @@
-"""Adapts pages for the site, which contains only ``docs``, with the README as home page. A link to another
-file of the repository becomes the path of the file, as text.
+"""Adapts pages for the site, which contains only ``docs`` and the README as home page. A link to any other
+file of the repository becomes the file's path as text.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Errors of Spark's JVM, as Tideline's own errors.
+"""Converts errors of Spark's JVM to errors of Tideline's tree.
 
-An exception of the JVM arrives through py4j in several Python classes, of which PySpark converts some. The
-chain of causes decides: a server, a file system or memory failed (the environment, so the same call may
-succeed later), or Spark refused a setting. This module reads the chain once and decides, without the JVM,
-from the names of its classes.
+An exception of the JVM arrives through py4j in one of several Python classes, some of which PySpark converts.
+The chain of causes shows whether the environment failed (a server, a file system or memory, so the same call
+may succeed later), or Spark refused a setting. This module reads the chain once, and then decides by the
+names of its classes, without the JVM.
 
 While a session starts, every failure is one of these two, because Tideline has not computed anything yet.
-Later, an exception that is neither of the environment nor of a damaged file stays as it is: it is a defect of
-Tideline, and its stack trace is needed.
+Later, an exception that neither the environment nor a damaged file has caused stays unchanged: it is a defect
+of Tideline, and its stack trace is needed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _PATH_CHARS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One exception of a chain: the names of its class and of all classes above it, and its message."""
+    """One exception of a chain: the names of its class and its superclasses, and its message."""
 
     classes: tuple[str, ...]
     message: str
@@ -117,9 +117,10 @@ class Cause:
 
 @contextmanager
 def jvm_errors(spark: SparkSession) -> Iterator[None]:
-    """Raise Tideline's errors for failures of Spark and its environment; stop ``spark`` at the end.
+    """Raise Tideline's errors for failures of Spark and its environment in the block; stop ``spark``
+    afterwards.
 
-    If the JVM dies, every call of it fails in its own way. All of these errors become one Transient.
+    If the JVM dies, calls fail with various errors. All of these become one Transient.
     """
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
     process: subprocess.Popen[bytes] = gateway.proc
@@ -134,7 +135,7 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
             raise
         raise cause from error
     finally:
-        # PySpark logs a stack trace for each call of a JVM that is dead or ends.
+        # PySpark logs a stack trace for each call to a JVM that has ended or is ending.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         if process.poll() is None:
             spark.stop()
@@ -153,10 +154,10 @@ def end_error(status: int) -> Transient:
 
 
 def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogRecord], bool]:
-    """Return a filter that keeps the log records that alone report an error.
+    """Return a filter that drops log records of errors that are also raised.
 
-    Typed errors of a batch and broken connections to the JVM are raised and reported once; py4j also logs
-    each with a stack trace. So does every other error that the death of the JVM causes, of any class.
+    Typed errors of a batch and broken connections to the JVM are raised and reported once, but py4j also logs
+    each with a stack trace. The same holds for every other error that the death of the JVM causes.
     """
     from py4j.protocol import Py4JNetworkError
 
@@ -170,8 +171,8 @@ def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogReco
 
 
 def read_causes(error: BaseException) -> tuple[Cause, ...]:
-    """Return the exceptions of the JVM behind ``error``, from the outermost to the root;
-    empty for an error of another kind.
+    """Return the exceptions of the JVM behind ``error``, from the outermost to the root; empty for an error
+    of another kind.
     """
     from py4j.protocol import Py4JError
 
@@ -193,8 +194,8 @@ def _read_classes(thrown: Any) -> tuple[str, ...]:
 
 
 def start_error(error: BaseException, conf: Mapping[str, str]) -> TidelineError:
-    """Return the error of a session that did not start: one of the environment if its causes show that,
-    otherwise one of a setting.
+    """Return the error of a session that did not start: of the environment if the causes show that, otherwise
+    of a setting.
     """
     from py4j.protocol import Py4JNetworkError
 
@@ -214,7 +215,7 @@ def start_error(error: BaseException, conf: Mapping[str, str]) -> TidelineError:
 
 
 def run_error(causes: Sequence[Cause]) -> TidelineError | None:
-    """Return the error of a running session if its environment or a damaged file caused it, or None."""
+    """Return the error of a running session if the environment or a damaged file caused it, or None."""
     context = {"reason": " | ".join(map(str, causes))[:REASON_CHARS]}
     if find_cause(causes, DAMAGED):
         return StateCorrupt("a file of a flat table is not an ORC file", **context)
@@ -256,8 +257,8 @@ def environment_error(
 
 
 def find_cause(causes: Sequence[Cause], classes: frozenset[str]) -> Cause | None:
-    """Return the innermost cause of one of these classes, None if there is none; skip causes that follow from
-    a setting.
+    """Return the innermost cause of one of these classes that does not follow from a setting; None if there
+    is none.
     """
     for each in reversed(causes):
         if not REFUSALS.isdisjoint(each.classes):
@@ -283,8 +284,8 @@ def find_setting(text: str, conf: Mapping[str, str]) -> str | None:
 
 
 def _has_ended(process: subprocess.Popen[bytes], error: BaseException | None) -> bool:
-    """Whether the JVM is dead. Its connection breaks a moment before its status is known, so wait for the
-    status after a broken connection.
+    """Whether the JVM has ended. Its connection breaks a moment before its status is known, so this waits for
+    the status.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 

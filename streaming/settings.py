@@ -1,7 +1,7 @@
-"""The settings of one flat table's stream: its source, its location, and how it is maintained, as one value.
+"""The settings of one flat table's stream as one value: source, location and maintenance.
 
-The daemon builds it from its configuration file; tests build it directly. Only this module states defaults,
-bounds and descriptions: the configuration reads them from these classes (``daemon.config.section``).
+The daemon builds it from its configuration file; tests build it directly. Only this module declares defaults,
+bounds and descriptions; the configuration reads them from these classes (``daemon.config.section``).
 ``state.columns.rules`` has the thresholds of columns and types. Times are in seconds unless their name says
 otherwise.
 """
@@ -49,14 +49,14 @@ class Documents(StrEnum):
 
 
 class LatePolicy(StrEnum):
-    """Destination of an event that is later than the grace period allows."""
+    """The destination of events that arrive after the grace period."""
 
     TO_ITS_HOUR = "hour"
     TO_DEAD_LETTERS = "dead-letter"
 
 
 class Publishing(StrEnum):
-    """How staged files become the files of an hour."""
+    """The way in which staged files become the files of an hour."""
 
     RENAME = "rename"
     MANIFEST = "manifest"
@@ -85,9 +85,7 @@ class KafkaSource:
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """A directory in which files of JSON lines appear,
-    each complete at once (written elsewhere, then moved in).
-    """
+    """A directory into which complete files of JSON lines are moved."""
 
     path: str
     files_per_batch: Annotated[int, Interval(ge=1, le=100_000)] = 100
@@ -113,7 +111,7 @@ DEFAULT_PARTITION_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """Which hour an event belongs to."""
+    """How to find the hour of an event."""
 
     key: KeyPath
     """Key of the event time. A row without a readable time is a dead letter; a malformed row uses its arrival
@@ -136,7 +134,9 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The Spark session. Spark gets ``conf`` unchanged; it takes precedence over Tideline's settings."""
+    """Settings of the Spark session. Spark gets ``conf`` unchanged; it takes precedence over Tideline's
+    settings.
+    """
 
     master: str = "local[2]"
     """'local[N]' runs in the driver with N cores; 'k8s://...', 'yarn' and 'spark://...' use executors."""
@@ -207,17 +207,17 @@ class FlatSettings:
 
     @property
     def name(self) -> str:
-        """The name for users: ``database.table``."""
+        """The name of the table for users, ``database.table``."""
         return f"{self.database}.{self.table}"
 
     @property
     def fingerprint(self) -> str:
-        """Name and location in a form for names of locks and labels."""
+        """A digest of name and location, for the names of locks and labels."""
         return hashlib.sha256(f"{self.name} {self.location}".encode()).hexdigest()[:16]
 
     @property
     def publishes_by(self) -> Publishing:
-        """How to publish files: as configured; by default by rename if that is atomic, otherwise by a
+        """How to publish files: as configured; by default with renames if they are atomic, otherwise with a
         manifest.
         """
         if self.publishing is not None:
@@ -226,7 +226,7 @@ class FlatSettings:
 
     @property
     def retention_s(self) -> int:
-        """How long to keep an hour behind the watermark."""
+        """How long to keep an hour, measured back from the watermark."""
         return self.rules.retention_days * DAY_S
 
     @property
@@ -259,9 +259,7 @@ class FlatSettings:
 
 
 def has_renames(location: str) -> bool:
-    """Whether the file system of an absolute path or a URI renames in one atomic step,
-    judged by its scheme.
-    """
+    """Whether the file system of a path or URI has atomic renames, judged by its scheme."""
     scheme, colon, _ = location.partition(":/")
     return not colon or scheme in _RENAMING_SCHEMES
 

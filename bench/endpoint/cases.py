@@ -34,8 +34,8 @@ DAYS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Requests to one server, measured in turn with those of the other sides. All answers have the length of
-    the first one, or of that to ``like``.
+    """Requests to one server, sent in turn with those to other servers. All answers must be as long as the
+    first one or, if given, the answer to ``like``.
     """
 
     port: int
@@ -78,7 +78,7 @@ def _warm(port: int) -> None:
 
 
 def small_call() -> bytes:
-    """Return a call that is always forwarded and costs the metastore little."""
+    """Return a call that the endpoint always forwards and that costs the metastore little."""
     return encode_call("get_database", text_value(DB))
 
 
@@ -99,18 +99,18 @@ def day_count(day: int) -> bytes:
 
 
 def day_names(day: int) -> bytes:
-    """Return a call for the names of the partitions of a day, as Trino sends it."""
+    """Return Trino's call for the names of a day's partitions."""
     values = list_value([format_day(day), "", ""])
     return encode_call("get_partition_names_ps", text_value(DB), text_value(TABLE), values, NO_LIMIT)
 
 
 def expression_names(day: int) -> bytes:
-    """Return a call for the names of the partitions of a day, as Hive's compiler sends it."""
+    """Return the call of Hive's compiler for the names of a day's partitions."""
     return names_by_expression(DB, TABLE, format_day(day))
 
 
 def event_id_call() -> bytes:
-    """Return the call that exact freshness requires."""
+    """Return the query for the newest event id, which exact freshness requires."""
     return encode_call("get_current_notificationEventId")
 
 
@@ -130,7 +130,9 @@ def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
 
 
 def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
-    """Measure calls that are not in the endpoint's memory: each has another filter and other partitions."""
+    """Measure calls whose answers are not in the endpoint's memory, because each has another filter and other
+    partitions.
+    """
     first = FIRST_NEW_DAY
     for case, like, make in (
         ("by_filter_480", day_filter(2), day_filter),
@@ -144,10 +146,10 @@ def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
 
 
 def freshness_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure the cost of exactness: the same answers under weaker freshness, and the query for the newest
-    event alone.
+    """Measure the cost of exact freshness: the same answers with weaker freshness, and only the query for the
+    newest event.
 
-    The query is measured between the other calls, as the endpoint makes it, and without them.
+    The query is measured both between other calls, as the endpoint makes it, and alone.
     """
     (query,) = _alternate([Side(ports.metastore, [event_id_call()] * repeats)])
     yield row("newest event, at the metastore", query, "ms")
@@ -162,7 +164,7 @@ def freshness_cases(ports: Ports, repeats: int) -> Iterator[Row]:
 
 
 def relieved_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure exact answers while the metastore answers nothing but their queries for the newest event."""
+    """Measure exact answers while the metastore answers only the queries for the newest event."""
     for case, request in _repeated():
         (value,) = _alternate([Side(ports.endpoint, [request] * repeats)])
         yield row(f"{case}, relieved metastore", value, "ms")
@@ -177,8 +179,8 @@ def _repeated() -> Sequence[tuple[str, bytes]]:
 
 
 def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
-    """Measure eight clients at once, each on its own connection:
-    the time of the run, divided by all calls.
+    """Measure eight clients at once, each on its own connection: the time of the run divided by the number of
+    calls.
     """
     requests = [day_filter(day) for day in range(1, 5)]
     for case, calls, times in (
@@ -193,7 +195,7 @@ def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
 
 
 def new_days_throughput(ports: Ports, seconds: float, days: int) -> Iterator[Row]:
-    """Measure eight clients whose days are more than the endpoint keeps in memory."""
+    """Measure eight clients that query more days than the endpoint keeps in memory."""
     requests = [day_filter(day) for day in range(days)]
     rival = (METASTORE, 1e3 / throughput(ports.metastore, requests, seconds))
     value = 1e3 / throughput(ports.endpoint, requests, seconds)
@@ -210,8 +212,8 @@ def forwarded_cases(ports: Ports, repeats: int) -> Iterator[Row]:
 
 
 def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float | None]:
-    """Return the median milliseconds directly, through the endpoint,
-    and through Waggle Dance, which has the calls of Hive 2.3.
+    """Return the median milliseconds of a call to the metastore, to the endpoint, and to Waggle Dance, which
+    has the calls of Hive 2.3.
     """
     sides = [ports.metastore, ports.endpoint]
     if ports.waggle_dance is not None:
@@ -222,10 +224,9 @@ def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float
 
 
 def _alternate(sides: Iterable[Side]) -> list[float]:
-    """Return the median milliseconds of each side's requests,
-    each sent in turn with those of the other sides.
+    """Return the median milliseconds of each side's requests, which are sent in turn.
 
-    (Waggle Dance leaves out fields that Hive 2.3 does not know, so lengths are compared within a side only.)
+    (Waggle Dance omits fields that Hive 2.3 does not know, so lengths are compared only within a side.)
     """
     with ExitStack() as stack:
         clients = [(stack.enter_context(WireClient(side.port)), side) for side in sides]
@@ -240,9 +241,7 @@ def _alternate(sides: Iterable[Side]) -> list[float]:
 
 
 def throughput(port: int, requests: list[bytes], seconds: float) -> float:
-    """Return the calls per second of eight clients that send one request after the other,
-    each until its last call has ended.
-    """
+    """Return the calls per second of eight clients, each of which sends one request after another."""
     begin = threading.Barrier(CLIENTS)
     rates = [0.0] * CLIENTS
 

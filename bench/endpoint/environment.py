@@ -37,8 +37,8 @@ from state.store.sqlite import SqliteStore
 
 
 KEPT: Final = "TIDELINE_BENCH_ENDPOINT"
-"""Names a directory that keeps metastore and index for further runs, because adding 100,000 partitions takes
-minutes."""
+"""Environment variable that names a directory in which metastore and index are kept for further runs, because
+adding 100,000 partitions takes minutes."""
 DB, TABLE = "bench", "events"
 SOURCE: Final = "lake"
 KEYS: Final = [("ds", "string"), ("hr", "int"), ("region", "string")]
@@ -64,12 +64,12 @@ BATCH: Final = 200
 
 
 class CompiledMetastore(MetastoreServer):
-    """A metastore with the JVM's default compilers and collector;
-    those of tests start faster, but are slower later.
+    """A metastore with the JVM's default compilers and collector. Those of the tests start faster, but are
+    slower later.
     """
 
     def command(self) -> list[str]:
-        """The same server without the options that save time at the start."""
+        """The command of the same server without the options that save time at the start."""
         return [option for option in super().command() if option not in FRUGAL]
 
 
@@ -84,7 +84,7 @@ _BY_FILTER: Final = Call(
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the servers listen."""
+    """The ports of the servers."""
 
     metastore: int
     endpoint: int
@@ -97,7 +97,7 @@ class Ports:
 
 @contextmanager
 def environment(partitions: int) -> Iterator[Ports]:
-    """Start everything, with this number of partitions in the metastore and in the index."""
+    """Run all servers, with this number of partitions in the metastore and in the index."""
     with ExitStack() as stack:
         directory = _directory(stack, partitions)
         cli.fetch_all()
@@ -155,8 +155,8 @@ def run_endpoint(metastore: str, directory: Path, freshness: str) -> Iterator[in
 
 
 def fill(uri: str, partitions: int) -> None:
-    """Create the table and its partitions, all in the directory of the table:
-    creating directories would take longer.
+    """Create the table and its partitions, all in the table's directory, because creating directories would
+    take longer.
     """
     with Metastore(uri) as client:
         client.create_database(Database(name=DB))
@@ -173,8 +173,8 @@ def fill(uri: str, partitions: int) -> None:
 
 
 def fill_index(uri: str, state: Path) -> None:
-    """Load the table into the index, as the daemon does;
-    no daemon follows the metastore afterwards, because nothing changes.
+    """Load the table into the index like the daemon. No daemon follows the metastore afterwards, because
+    nothing changes.
     """
     state.mkdir()
     store = SqliteStore(
@@ -193,8 +193,8 @@ def fill_index(uri: str, state: Path) -> None:
 
 
 class _MetastoreByDay(Metastore):
-    """A client that requests the partitions of whole days:
-    for 500 names, a metastore on Derby needs two seconds at this size.
+    """A client that requests the partitions of whole days, because a metastore on Derby takes two seconds for
+    500 names of a table of this size.
     """
 
     def get_partitions(

@@ -1,4 +1,4 @@
-"""A client that sends the bytes of a call and reads the answer to its end, without decoding it."""
+"""A client that sends the bytes of a call and reads the whole answer without decoding it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DAY: Final = "2020-01-03"
 
 
 def _encode_day(day: str) -> bytes:
-    """Return a text as Kryo writes it: the last letter is marked."""
+    """Return a text in Kryo's form, in which the last letter is marked."""
     return day[:-1].encode() + bytes([ord(day[-1]) | 0x80])
 
 
@@ -55,7 +55,7 @@ def encode_call(name: str, *arguments: Value) -> bytes:
 
 
 def by_filter(db: str, table: str, text: str) -> bytes:
-    """Return ``get_partitions_by_filter`` without a limit, as Spark sends it."""
+    """Return Spark's call ``get_partitions_by_filter`` without a limit."""
     return encode_call("get_partitions_by_filter", *map(text_value, (db, table, text)), NO_LIMIT)
 
 
@@ -80,7 +80,7 @@ class WireClient:
         self._peer.close()
 
     def call(self, request: bytes) -> Message:
-        """Return the answer, however long it is; raise AssertionError if it is Thrift's own exception."""
+        """Return the answer of any length; raise AssertionError if it is Thrift's own exception."""
         answer = self._exchange(request)
         assert answer.header.kind == TMessageType.REPLY, answer.body
         return answer

@@ -1,11 +1,9 @@
-"""Cases of ``tideline run`` as a process:
-its cost while nothing happens, and the time to recover after ``kill -9``.
+"""Cases of ``tideline run`` as a process: its idle cost, and the time to recover after ``kill -9``.
 
 ``recovery_1m`` needs a topic of a million records, and no metastore here has so many events. The records are
 transactions of another system, written by the relay's own encoder and numbered from the newest event of the
-source. The daemon therefore runs with its relay switched off, as if another daemon relayed; everything else
-is as usual. Times after the kill include the start of Python. The time of reading all records begins when the
-daemon responds.
+source. The daemon therefore runs with its relay switched off, as if another daemon relayed. Times after the
+kill include the start of Python. The time of reading all records begins when the daemon responds.
 """
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ def wait_until_applied(replicator: Replicator, event_id: int) -> None:
 
 
 def produce(broker: BrokerSettings, topic: Topic, first: int, count: int) -> None:
-    """Write records of foreign transactions, starting with the event id ``first``."""
+    """Write records of another system's transactions to the topic, starting with the event id ``first``."""
     templates = [build_template(kind) for kind in FOREIGN]
     producer = Producer(
         broker.librdkafka(compression_type="lz4", linger_ms=50, queue_buffering_max_messages=100_000)
@@ -107,8 +105,8 @@ def produce(broker: BrokerSettings, topic: Topic, first: int, count: int) -> Non
 
 
 def build_template(kind: str) -> tuple[bytes, bytes, list[tuple[str, str | bytes | None]]]:
-    """Return a record as the relay encodes it:
-    the bytes before its event id, those after it, and its headers.
+    """Return a record encoded by the relay: the bytes before its event id, the bytes after it, and its
+    headers.
     """
     event = notification(kind)
     event.eventId = PLACEHOLDER
@@ -124,7 +122,7 @@ def get_pid(replicator: Replicator) -> int:
 
 
 def find_probes(pid: int) -> int:
-    """Return the id of the process that answers probes for a daemon."""
+    """Return the id of the child process that answers the probes of a daemon."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     children = [int(child) for task in tasks for child in task.read_text().split()]
     (found,) = (

@@ -1,4 +1,4 @@
-"""The environment of the cases: a stack, a daemon, unique names, and progress messages."""
+"""Sets up the environment of the cases: a stack, a daemon, unique names, and progress messages."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ POLL_S: Final = 0.02
 
 @contextmanager
 def open_stack(*, engines: bool = False, postgres: bool = False) -> Iterator[Endpoints]:
-    """Provide Kafka and two metastores:
-    those that ``TIDELINE_STACK`` names, or a stack for the duration of the block.
+    """Provide Kafka and two metastores: those that ``TIDELINE_STACK`` names, or a stack for the duration of
+    the block.
 
-    With ``engines``, a stack that is started has SQL engines too. With ``postgres``, its metastores use
-    PostgreSQL instead of Derby.
+    With ``engines``, a new stack has SQL engines, too. With ``postgres``, its metastores use PostgreSQL
+    instead of Derby.
     """
     where = os.environ.get("TIDELINE_STACK", "")
     if where:
@@ -55,8 +55,8 @@ def open_stack(*, engines: bool = False, postgres: bool = False) -> Iterator[End
 
 @contextmanager
 def run_daemon(endpoints: Endpoints, db: str, **environment: str) -> Iterator[Replicator]:
-    """Bootstrap a policy for ``db``, which must not exist yet,
-    and run a daemon for the duration of the block.
+    """Bootstrap a policy for ``db``, which must not exist on the target yet, and run a daemon during the
+    block.
     """
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
         replicator = Replicator(endpoints, Path(directory), db=db)

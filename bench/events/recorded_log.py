@@ -1,8 +1,8 @@
-"""A notification log in memory: recorded notifications in the proportions of a real log, with ids from 1.
+"""A notification log in memory, with recorded notifications in the proportions of a real log and ids from 1.
 
-The events are those of ``dev/fixtures/recorded``, as a Hive 4.2 metastore logged and compressed them. The
-proportions are those of a real log of 1,213 events from integration tests and demo: mostly transactions, and
-the events of an insert (569 bytes of compressed message on average).
+The events are from ``dev/fixtures/recorded``, where a Hive 4.2 metastore logged and compressed them. The
+proportions are from a real log of 1,213 events of integration tests and demo: mostly transactions, and the
+events of inserts (on average 569 bytes of compressed message).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ SHARES: Final = {
     "DROP_TABLE": 1,
     "DROP_PARTITION": 1,
 }
-"""How many of each type in 100 events."""
+"""The number of events of each type in 100 events."""
 
 
 class RecordedLog:
-    """A notification log of ``size`` recorded events.
-    It responds immediately, so that only the relay is measured.
+    """A notification log of ``size`` recorded events. It answers immediately, so that the benchmark measures
+    only the relay.
     """
 
     def __init__(self, size: int) -> None:
@@ -52,14 +52,14 @@ class RecordedLog:
         return self
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing."""
 
     def current_event_id(self) -> int:
         """Return the id of the newest event."""
         return len(self._events)
 
     def open_txns_info(self) -> GetOpenTxnsInfoResponse:
-        """Return that no transaction is open."""
+        """Return an answer without open transactions."""
         return GetOpenTxnsInfoResponse(txn_high_water_mark=0, open_txns=[])
 
     def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
@@ -69,7 +69,7 @@ class RecordedLog:
     def receive_write_events(
         self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
     ) -> None:
-        """Pass on the write events, which are the same for every commit."""
+        """Pass the write events to the receiver; they are the same for every commit."""
         del db, table
         receiver.restart()
         for write in self.write_events(txn_id):
@@ -81,12 +81,12 @@ class RecordedLog:
         return self._writes
 
     def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
-        """Return False; only events that cannot be read are searched."""
+        """Return False: the relay searches only for events that it cannot read."""
         del event_id, db, tables
         return False
 
     def get_table(self, db: str, name: str) -> Table:
-        """Raise NotFound; only tables with partitions that Hive did not log are read."""
+        """Raise NotFound: the relay reads only tables with partitions that Hive did not log."""
         raise NotFound("the recorded log has no tables", db=db, table=name)
 
     def get_partitions(

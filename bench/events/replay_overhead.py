@@ -1,4 +1,4 @@
-"""Case of replay: the time that Tideline itself takes per event, without its waits.
+"""The case of replay: the time per event for Tideline's own work, without waits.
 
 Real events of a real source are replayed on a real target by the projection that the daemon runs, with its
 state in SQLite. The case subtracts from the wall time the calls of both metastore clients (including the
@@ -42,7 +42,7 @@ BATCH_EVENTS: Final = 500
 
 
 class Stopwatch:
-    """Accumulates the seconds spent in its ``with`` blocks; for one thread."""
+    """Adds up the seconds spent in its ``with`` blocks. Use it from one thread only."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -56,12 +56,12 @@ class Stopwatch:
 
 
 class TimedMetastore(Metastore):
-    """The metastore client with a stopwatch."""
+    """A metastore client that measures its calls with a stopwatch."""
 
     calls: Stopwatch
 
     def clone(self, *, guard: Callable[[], None] | None = None) -> TimedMetastore:
-        """Return another client on the same stopwatch."""
+        """Return another client with the same stopwatch."""
         made = super().clone(guard=guard)
         made.calls = self.calls
         return made
@@ -72,7 +72,7 @@ class TimedMetastore(Metastore):
 
 
 class TimedPool(CopyPool):
-    """The copy pool with a stopwatch on the waits of its caller."""
+    """A copy pool that measures with a stopwatch how long its caller waits."""
 
     def __init__(self, copier: Copier, waits: Stopwatch) -> None:
         super().__init__(copier)
@@ -124,7 +124,7 @@ def fill(uri: str, db: str, inserts: int) -> None:
 
 
 def timed_metastore(uri: str, calls: Stopwatch) -> TimedMetastore:
-    """Return a client whose calls run on the stopwatch."""
+    """Return a client whose calls are measured with the stopwatch."""
     client = TimedMetastore(uri)
     client.calls = calls
     return client

@@ -1,5 +1,4 @@
-"""Cases of relay and decoding:
-from the notification log into a real topic, and back from the topic to events.
+"""Cases of relay and decoding: from the notification log to a real topic, and from the topic to events.
 
 The rates include the broker's share of the same cores. ``relay_metastore`` reads a real metastore, whose
 responses take most of the time, so the case has no limit.
@@ -46,7 +45,7 @@ def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
 
 
 def measure_relay_and_decode(broker: BrokerSettings, log: RecordedLog, size: int) -> Iterator[Row]:
-    """Relay the log into topics, read the last topic, and decode without a topic."""
+    """Measure relaying the log to topics, reading the last topic, and decoding without a topic."""
     say(f"relay: {size} recorded events, {REPEATS} times")
     topics = [Topic(broker, TopicSettings(make_name("relay"))) for _ in range(REPEATS)]
     relayed = [measure_relay(broker, topic, log.connect, 0, size) for topic in topics]
@@ -59,8 +58,8 @@ def measure_relay_and_decode(broker: BrokerSettings, log: RecordedLog, size: int
 
 
 def measure_relay(broker: BrokerSettings, topic: Topic, connect: Connect, after: int, last: int) -> float:
-    """Return events per second from the first read to the last acknowledgement,
-    without the creation of the topic.
+    """Return the events per second from the first read to the last acknowledgement, without the creation of
+    the topic.
     """
     topic.ensure()
     relay = RelayLoop(
@@ -80,9 +79,10 @@ def measure_relay(broker: BrokerSettings, topic: Topic, connect: Connect, after:
 
 
 class _TimedHeartbeat:
-    """Stops the relay when ``done`` holds, and notes when it began to read and when it was done.
+    """Stops the relay when ``done`` returns True, and records when the relay began to read and when it was
+    done.
 
-    The close of the producer, which follows, is not measured.
+    The following close of the producer is not measured.
     """
 
     def __init__(self, done: Callable[[], bool]) -> None:
@@ -91,7 +91,7 @@ class _TimedHeartbeat:
         self._done = done
 
     def wake(self) -> None:
-        """Do nothing: a relay does not rest in turns."""
+        """Do nothing, because a relay does not run in turns."""
 
     def following(self) -> None:
         self.began_s = time.perf_counter()
@@ -103,7 +103,7 @@ class _TimedHeartbeat:
             self.done_s = time.perf_counter()
 
     def answered(self) -> None:
-        """Note the same."""
+        """Do the same as ``beat``."""
         self.beat()
 
     def progress(self) -> None:
@@ -141,7 +141,9 @@ def measure_decode(topic: Topic, log: RecordedLog) -> float:
 
 
 def measure_relay_of_metastore(broker: BrokerSettings, uri: str, size: int) -> Row:
-    """Relay real events of a real metastore: transactions opened by the hundred and aborted one by one."""
+    """Measure relaying real events of a real metastore: transactions that are opened by the hundred and
+    aborted one by one.
+    """
     say(f"relay_metastore: making {size} events")
     with WritingMetastore(uri) as metastore:
         after = metastore.current_event_id()

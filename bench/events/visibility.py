@@ -1,9 +1,9 @@
-"""Cases of the latency of a commit:
-from ``commit_txn`` on the source to its write id in the target's valid write-id list.
+"""Cases of the latency of a commit: from ``commit_txn`` at the source until its write id is valid on the
+target.
 
-The clock starts when the writer sends the commit. It stops when a response of the target counts the write id
-as valid; a separate connection polls every 20 ms. The time therefore includes one source commit and up to one
-poll too much; it is never too short. The writers keep to their schedule as far as the source allows;
+The clock starts when the writer sends the commit. It stops when a valid write-id list of the target contains
+the write id; a separate connection polls every 20 ms. The time therefore includes one source commit and up to
+one poll too much; it is never too short. The writers follow their schedule if the source is fast enough;
 ``_rate`` is the rate that they reached.
 """
 
@@ -50,8 +50,8 @@ def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
 
 
 def measure_recovery(endpoints: Endpoints, db: str, watch: TargetWatch) -> Row:
-    """Kill the daemon, commit, and start it again;
-    measure the time until the commit is visible, with the start of Python.
+    """Kill the daemon, commit, and start the daemon again; measure the time until the commit is visible,
+    including the start of Python.
     """
     say("recovery_to_visible")
     watch.replicator.stop(signal.SIGKILL)
@@ -87,7 +87,7 @@ def run_load(
 
 @dataclass(frozen=True, slots=True)
 class TargetWatch:
-    """Polls the target until everything that a load committed is visible."""
+    """Polls the target until all commits of a load are visible."""
 
     uri: str
     replicator: Replicator

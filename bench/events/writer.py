@@ -1,4 +1,4 @@
-"""A writer that makes the metastore calls of one small Hive insert, without the time that SQL takes.
+"""A writer that makes the metastore calls of small Hive inserts, without the cost of SQL.
 
 The calls are open_txns, allocate_table_write_ids, one file in the delta directory of its write id,
 add_write_notification_log with the MD5 of the file (the metastore adds the root of the change manager), and
@@ -38,7 +38,9 @@ class Commit:
 
 
 class Writer:
-    """Inserts into one transactional table; for one thread, in which several may share a connection."""
+    """Inserts into one transactional table. Use it from one thread only, in which several writers may share a
+    connection.
+    """
 
     def __init__(self, metastore: str | WritingMetastore, db: str) -> None:
         self._metastore = (
@@ -90,7 +92,7 @@ class Writer:
 
 
 class Inserts(Protocol):
-    """A writer of one thread."""
+    """The protocol of a writer, which one thread uses."""
 
     def insert(self) -> Commit:
         """Insert something in one transaction."""
@@ -100,7 +102,7 @@ class Inserts(Protocol):
 
 
 class Load:
-    """Inserts at a fixed rate by several writers; a late insert does not delay the following ones."""
+    """Inserts at a fixed rate with several writers. A late insert does not delay the following ones."""
 
     def __init__(self, build: Callable[[], Inserts], *, per_s: float, seconds: float, writers: int) -> None:
         self.commits: list[Commit] = []

@@ -1,7 +1,7 @@
 """Cases of memory: records, requests and query texts that are crafted to need as much as possible.
 
-Each input is read in its own process, which reports its largest resident memory and that of its children.
-Records are decoded by four threads at the same time, as the projections of a daemon do it.
+Each input is read in its own process, which reports its peak resident memory and that of its children. Four
+threads decode records at the same time, like the projections of a daemon.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _NoLetters:
 
 
 def decode_message(text: str | bytes, kind: str = "ALTER_TABLE") -> None:
-    """Decode records whose message is this text, compressed as a metastore does it."""
+    """Decode records whose message is this text in the metastore's compression."""
     event = notification(kind)
     event.message = compress(text)
     (record,) = encode("s", event, None, record_bytes_max=16 << 20)
@@ -101,7 +101,7 @@ def decode_embedded() -> None:
 
 
 def read_text(text: str) -> None:
-    """Read a query text as the miner does."""
+    """Read a query text like the miner."""
     worker = TextWorker(RULES)
     worker.read_all([Question(text, Form.SQL, None)])
     worker.close()
@@ -119,7 +119,7 @@ def read_event_log(line: str, lines: int) -> None:
 
 
 def send_unfinished(clients: int, request: bytes, size_bytes: int) -> None:
-    """Have many clients send requests of ``size_bytes`` to a metastore endpoint without finishing them."""
+    """Let many clients send requests of ``size_bytes`` to a metastore endpoint without finishing them."""
     filler = b"x" * (1 << 20)
     with ExitStack() as stack:
         metastore = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -139,8 +139,8 @@ def send_unfinished(clients: int, request: bytes, size_bytes: int) -> None:
 
 
 def cover_minutes(clients: int) -> None:
-    """Have several clients request at once a cover of a year in which every other minute exists: 250,000
-    runs.
+    """Let several clients at once request a cover of a year in which every other minute exists, which has
+    250,000 runs.
     """
     timelines, store = Timelines(), MemoryStore()
     start = UpdatePeriod.MINUTELY.parse("2020-01-01-00-00")

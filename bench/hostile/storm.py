@@ -1,10 +1,11 @@
 """Thousands of clients that misbehave: ``python -m bench.hostile.storm PORT=PROTOCOL …``.
 
-A part of each port's connections is silent. Another part sends a request one byte a second, and a third one
-is half-open: it sends the first half of a request and ends its side. On HTTP, a fourth part requests answers
-and reads none; on the metastore's protocol, that would be a storm of calls to the metastore behind it. The
-clients come from twenty addresses. A connection that the server closes is opened again after a pause, so that
-the storm lasts. The process prints a line once all connections were opened, and ends with its standard input.
+A part of each port's connections is silent. A second part sends a request at one byte a second. A third part
+is half-open: it sends the first half of a request and closes its sending side. On HTTP, a fourth part
+requests answers without reading them; with the metastore's protocol, that would be a storm of calls to the
+metastore behind the endpoint. The clients use twenty addresses. If the server closes a connection, the client
+opens another one after a pause, so that the storm lasts. The process prints a line when all connections have
+been opened, and ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _next_s() -> float:
 
 
 class Client:
-    """One place of the storm, whose connection is opened again whenever the server closes it."""
+    """One client of the storm, which connects again whenever the server closes its connection."""
 
     def __init__(self, number: int, port: int, protocol: str) -> None:
         kinds = KINDS[protocol]
@@ -74,7 +75,7 @@ class Client:
         return handle.fileno()
 
     def begin(self) -> None:
-        """Send the first bytes; the connection is established."""
+        """Send the first bytes on the new connection."""
         assert self._handle is not None
         with contextlib.suppress(OSError):
             if self.kind == "unread":
@@ -91,7 +92,7 @@ class Client:
                 self._sent += self._handle.send(self._request[at : at + 1])
 
     def close(self) -> None:
-        """Close the connection; another one is opened later."""
+        """Close the connection. The client opens another one later."""
         if self._handle is not None:
             self._handle.close()
         self._handle, self.open_s = None, _next_s()
@@ -136,7 +137,7 @@ def make_clients(targets: list[str]) -> Iterator[Client]:
 
 
 def main(targets: list[str]) -> None:
-    """Storm until the standard input ends."""
+    """Run the storm until the standard input closes."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     storm = Storm(list(make_clients(targets)))

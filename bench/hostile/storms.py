@@ -1,9 +1,9 @@
 """Cases of storms: thousands of silent, slow, greedy and half-open clients on every port of a daemon that
 replicates (``bench.hostile.storm``).
 
-The policy is paused while transactions are written, and the time to apply them is measured, in turn with a
-storm and without. Meanwhile another client asks ``/livez`` ten times a second, each time on a new connection,
-and a client of the metastore endpoint makes a call on a new connection twice a second.
+Transactions are written while the policy is paused. Then the time to apply them is measured, in turn with a
+storm and without. Meanwhile, a client requests ``/livez`` ten times a second, and another client calls the
+metastore endpoint twice a second, each time on a new connection.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cases(quick: bool) -> Iterator[Row]:
 
 
 def measure_storm(endpoints: Endpoints, *, rounds: int, transactions: int) -> Iterator[Row]:
-    """Drain a backlog in turn with a storm and without."""
+    """Measure the time to drain a backlog, in turn with a storm and without."""
     db = make_name("storm")
     with run_victim(endpoints, db) as victim, closing(Writer(endpoints.source.metastore, db)) as writer:
         writer.create()
@@ -86,7 +86,7 @@ def _compare(case: str, value: float, calm: float, unit: str = "s", **limits: fl
 
 
 class Victim:
-    """A daemon with a policy and a metastore endpoint, and where it listens."""
+    """A daemon with a policy and a metastore endpoint, and their ports."""
 
     def __init__(self, replicator: Replicator) -> None:
         self.replicator = replicator
@@ -101,7 +101,7 @@ class Victim:
         ]
 
     def ask_livez(self) -> None:
-        """Request ``/livez`` as a probe does; raise OSError, HTTPException."""
+        """Request ``/livez`` like a probe; raise OSError, HTTPException."""
         with closing(http.client.HTTPConnection(*self._probes, timeout=5)) as connection:
             connection.request("GET", "/livez")
             status = connection.getresponse().status
@@ -109,7 +109,7 @@ class Victim:
             raise OSError(f"/livez answered {status}")
 
     def call_endpoint(self) -> None:
-        """Make one call on a new connection, as a client does that has just started."""
+        """Make one call on a new connection, like a client that has just started."""
         with Metastore(self._endpoint) as client:
             client.get_database(self.replicator.db)
 
@@ -143,14 +143,16 @@ def run_victim(endpoints: Endpoints, db: str) -> Iterator[Victim]:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The milliseconds for each transaction, and those of the daemon's processor."""
+    """The wall time and the daemon's processor time of each transaction, in milliseconds."""
 
     ms: float
     cpu_ms: float
 
 
 def drain(watch: TargetWatch, writer: Writer, transactions: int) -> Drained:
-    """Write transactions while the policy is paused, and return the time in which they are then applied."""
+    """Write transactions while the policy is paused, then resume it and return the time until they are
+    applied.
+    """
     replicator = watch.replicator
     replicator.command("pause", replicator.db)
     last = max(writer.insert().write_id for _ in range(transactions))
@@ -170,7 +172,7 @@ def drain(watch: TargetWatch, writer: Writer, transactions: int) -> Drained:
 
 @contextmanager
 def storm(targets: list[str]) -> Iterator[None]:
-    """Storm the ports, in another process, for the duration of the block."""
+    """Run a storm on the ports, in another process, for the duration of the block."""
     command = [sys.executable, "-m", "bench.hostile.storm", *targets]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdin is not None
@@ -183,13 +185,13 @@ def storm(targets: list[str]) -> Iterator[None]:
 
 
 class Sampler:
-    """Repeats a request in a thread, at a fixed pause, and keeps how long each took."""
+    """Repeats a request in a thread with a fixed pause, and keeps the duration of each."""
 
     def __init__(self, request: Callable[[], None], pause_s: float) -> None:
         self._request, self._pause_s = request, pause_s
         self.seconds: list[float] = []
         self.slowest_s: list[float] = []
-        """The longest of each block."""
+        """The longest duration of each block."""
         self.failed = 0
 
     @contextmanager
@@ -223,7 +225,7 @@ class Sampler:
 
 
 def read_peak_mb(pid: int) -> float:
-    """Return the largest resident memory that a process ever had."""
+    """Return the peak resident memory of a process."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024 / 1e6

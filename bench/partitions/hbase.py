@@ -1,8 +1,7 @@
-"""The HBase cases of ``bench.partitions``:
-rows that HBase sends for each matching row, and the time that takes.
+"""The HBase cases of ``bench.partitions``: the rows that HBase sends for each matching row, and the time.
 
-The benchmark starts HBase in one process and its gateway in another. Times are wall times, because the work
-is done in other processes.
+The benchmark starts HBase in one process and its gateway in another. Times are wall times, because other
+processes do the work.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def hbase_cases(quick: bool) -> Iterator[Row]:  # noqa: ARG001 - the table is sm
 
 def sqlite_cases(quick: bool) -> Iterator[Row]:
     days = _count_days(quick)
-    # In a separate process, because its memory is measured and this one may hold another index.
+    # Measure memory in a separate process, because this one may hold another index.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         yield from alone.submit(measure_sqlite, days if quick else days * 10).result()
 
@@ -85,7 +85,7 @@ def measure_others(index: PartitionIndex, days: int) -> Iterator[Row]:
     spaces = itertools.count()
 
     def plan_and_run() -> int:
-        # A different text each time, so that no plan is cached.
+        # Use a different text each time, so that no plan is cached.
         return index.count(index.prepare(TABLE, point + " " * next(spaces)))
 
     assert plan_and_run() == min(days, 1000)
@@ -111,15 +111,15 @@ def measure_sqlite(days: int) -> list[Row]:
 
 
 def read_peak_memory_mb() -> float:
-    """Return the peak resident memory of this process;
-    ``getrusage`` would return that of the parent it was forked from.
+    """Return the peak resident memory of this process. ``getrusage`` would include that of the parent before
+    the fork.
     """
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def measure_slope(case: str, large: PartitionIndex, small: PartitionIndex, days: int) -> Row:
-    """Return how many times longer the same 480 rows take than in a table of 10,000 partitions."""
+    """Return how many times longer reading the same 480 rows takes than in a table of 10,000 partitions."""
     text = f"ds = '{hbase.format_day(SMALL_DAYS // 2)}'"
     ratio = time_count(large, text, ROWS_PER_DAY) / time_count(small, text, ROWS_PER_DAY)
     return row(f"{case}_{days // SMALL_DAYS}x", ratio, "times", at_most=2)

@@ -1,7 +1,7 @@
-"""The partition index compared with a real metastore (Hive 2.3.10 over Thrift,
-Derby on disk) that has the same partitions.
+"""Compares the partition index with a real metastore (Hive 2.3.10 over Thrift, Derby on disk) that has the
+same partitions.
 
-The metastore is called as Spark calls it, ``get_partitions_by_filter``, and returns partitions, which
+The benchmark makes Spark's call, ``get_partitions_by_filter``. The metastore returns partitions, which
 Thrift's compiled reader decodes. The index returns their names. Adding partitions is slow (a millisecond or
 two each), so the table grows from the smaller size to the larger, and both sizes are measured on the way. The
 results are compared each time.
@@ -92,13 +92,13 @@ def _compare(thrift: ThriftHiveMetastore.Client, lookups: TableLookups, size: in
 
 
 def _find_names(lookups: TableLookups, text: str) -> list[bytes]:
-    # A different text each time, so that no plan is cached.
+    # Use a different text each time, so that no plan is cached.
     return lookups.by_filter(text + " " * (next(_SPACES) % 1_000)).names()
 
 
 def _list_filters() -> list[tuple[str, str]]:
-    """Return the filters of the reference (partition-filters.md §5),
-    for a day in the middle of the smaller table.
+    """Return the filters of the reference (partition-filters.md §5), for a day in the middle of the smaller
+    table.
     """
     day, next_day = format_day(2), format_day(3)
     return [
@@ -161,7 +161,7 @@ def build_partition(table: Table, values: Values) -> Partition:
     """Return a partition in the directory of its table."""
     partition = a_partition(table, *values)
     assert partition.sd is not None
-    # The existing directory of the table: creating a hundred thousand directories would measure the file
-    # system.
+    # Use the table's existing directory, because creating a hundred thousand directories would measure the
+    # file system.
     partition.sd.location = table.sd.location
     return partition

@@ -1,9 +1,9 @@
-"""The keys that plans read: 1,000 random filters on 100,000 partitions, compared with the seed document's
-plan for the same filter.
+"""Counts the keys that plans read for 1,000 random filters on 100,000 partitions, compared with the plans of
+the seed document.
 
-Rows read are keys that the answer reads, as ``explain`` counts them. To choose a path, planning reads keys as
-well, once for each filter, because plans are cached; a row shows them. The number of partitions that match is
-compared with the naive one for every filter.
+Rows read are the keys that an answer reads, as ``explain`` counts them. Planning reads keys as well, to
+choose a path, but only once for each filter, because plans are cached; another row shows these. For every
+filter, the number of matching partitions is compared with a naive computation.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SEED: Final = 9452
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The keys that one filter reads when it is answered and when it is planned, those that match, and those
-    that the seed's plan reads.
+    """The number of keys that one filter reads for its answer and for its plan, that match, and that the
+    seed's plan reads.
     """
 
     answer: int
@@ -90,7 +90,7 @@ def fill_index(store: Store, grid: Grid) -> PartitionIndex:
 
 
 class _CountingStore(MemoryStore):
-    """Counts the keys that scans return."""
+    """A store that counts the keys that scans return."""
 
     keys_read = 0
 

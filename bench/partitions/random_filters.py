@@ -1,11 +1,11 @@
-"""Random filters, the partitions that match them,
-and the partitions that the plan of the seed document reads for them.
+"""Generates random filters, and computes the partitions that match and those that the seed document's plan
+reads.
 
-The seed document (HBase execution plans for partition filters) writes a filter as an OR of ANDs. It scans,
-for each AND, the table's keys as far as equality on the first columns and then one range limit them;
-everything else is checked. It knows no second index. Its partitions and the matching ones are computed here
-from the values, without Tideline's parser and planner: every set of partitions is one integer with a bit for
-each of them.
+The seed document (HBase execution plans for partition filters) writes a filter as an OR of ANDs. For each
+AND, it scans the range of keys that equality on the first columns and then one range on the next column
+select, and checks the other conditions on each key. It has no second index. This module computes its
+partitions and the matching ones from the values, without Tideline's parser and planner: a set of partitions
+is an integer with one bit for each.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _OPERATORS: Final = ("=", "=", "=", "<", "<=", ">", ">=", "between", "!=")
 
 @dataclass(frozen=True)
 class Leaf:
-    """One condition: its text, the column,
-    the positions of the values in the column's order that it selects.
+    """One condition: its text, its column, and the positions of the selected values in the order of the
+    column.
     """
 
     text: str
@@ -87,7 +87,7 @@ class Grid:
 
 
 def write_as_ands(node: Tree | Leaf) -> list[tuple[Leaf, ...]]:
-    """Return the ANDs whose OR is the filter."""
+    """Return the filter as ANDs, which are joined by OR."""
     if isinstance(node, Leaf):
         return [(node,)]
     parts = [write_as_ands(child) for child in node.children]
@@ -104,7 +104,7 @@ def render_filter(node: Tree | Leaf) -> str:
 
 
 class FilterGenerator:
-    """Random filters over a grid; the same ones for the same seed. ``quoted`` are the columns with text."""
+    """Generates random filters over a grid, from a seed. ``quoted`` are the columns with text."""
 
     def __init__(self, grid: Grid, quoted: Sequence[bool], seed: int) -> None:
         self._grid = grid

@@ -1,8 +1,9 @@
-"""The most expensive filters within the limits of size, on 100,000 partitions in SQLite:
-answered, or refused by a typed error, in time.
+"""Measures the most expensive filters within the size limits, on 100,000 partitions in SQLite. Each must be
+answered, or refused with a typed error, in time.
 
-Each filter is run as clients run it: parsed, planned and answered from a snapshot. Times are processor times
-of the thread, so they do not depend on other processes. No plan is cached, because every filter is run once.
+Each filter takes the same steps as for a client: it is parsed, planned and answered from a snapshot. Times
+are processor times of the thread, so they do not depend on other processes. No plan is cached, because every
+filter is run once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Cases of a bootstrap: many tables, and many partitions, without rows, compared with REPL DUMP and REPL LOAD
-of the same database.
-"""
+"""Cases of a bootstrap of many tables or partitions without rows, compared with REPL DUMP and REPL LOAD."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ def create_partitions(source: Metastore, db: str, count: int) -> None:
 def measure(
     endpoints: Endpoints, case: str, count: int, create: Callable[[Metastore, str, int], None]
 ) -> Row:
-    """Create the database and bootstrap it once by each method; the order does not affect either."""
+    """Create the database and bootstrap it once with each method. The order does not affect the results."""
     say(f"{case}: creating {count}")
     db = make_name("bootstrap")
     with Metastore(endpoints.source.metastore) as source:

@@ -1,10 +1,10 @@
-"""Cases of a backlog of small transactions: how fast it drains, compared with a bare loop, and how many calls
-each transaction costs.
+"""Cases of a backlog of small transactions: the time to drain it, compared with a bare loop, and the number
+of calls for each transaction.
 
 The bare loop opens a transaction, allocates a write id and commits, on the same metastore and with the same
-client, one transaction after the other. It copies no file and proves nothing. The drain may be faster only
-because it allocates many write ids at once, and opens transactions while others are being committed. Both run
-in turn.
+client, one transaction after the other. It copies no file and verifies nothing. The drain can still be
+faster, because it allocates many write ids at once, and opens transactions while others are being committed.
+Both run in turn.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def cases(quick: bool) -> Iterator[Row]:
 
 
 def measure_drain(endpoints: Endpoints, *, each_round: int) -> Iterator[Row]:
-    """Write a backlog, then drain it in rounds,
-    with a bare loop of as many transactions between two rounds.
+    """Write a backlog, then drain it in rounds. Between two rounds, run a bare loop of the same number of
+    transactions.
     """
     say(f"drain: {ROUNDS + 1} rounds of {each_round} transactions")
     db = make_name("drain")
@@ -64,7 +64,7 @@ def measure_drain(endpoints: Endpoints, *, each_round: int) -> Iterator[Row]:
 
 
 def split_at_commits(events: Sequence[Event], commits: int) -> list[list[Event]]:
-    """Split the events after every ``commits`` commits, and leave out those after the last of these."""
+    """Split the events after every ``commits`` commits, and omit an incomplete rest."""
     parts: list[list[Event]] = []
     part: list[Event] = []
     ended = 0
@@ -78,7 +78,7 @@ def split_at_commits(events: Sequence[Event], commits: int) -> list[list[Event]]
 
 
 class BareLoop:
-    """Transactions of one write id each, in their own table, without files."""
+    """Runs transactions with one write id each, in a separate table, without files."""
 
     def __init__(self, uri: str, db: str) -> None:
         self._metastore = WritingMetastore(uri)

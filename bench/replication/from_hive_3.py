@@ -1,7 +1,7 @@
 """Cases of a Hive 3.1 source, whose write events the relay finds by listings, compared with Hive 4.
 
-The backlog is that of ``drain``: transactions with one small file each. Both drains include the relay,
-because its work is the difference. They run in turn, into the same target.
+The backlog is the same as in ``drain``: transactions with one small file each. Both drains include the relay,
+because its work is the difference. They run in turn, with the same target.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def measure(new: Endpoints, old: Endpoints, *, each_round: int) -> Iterator[Row]
 
 
 class CountingFiles(LocalFiles):
-    """Local files that count the listings of the relay."""
+    """A local file system that counts the relay's listings."""
 
     listings = 0
 
@@ -102,7 +102,7 @@ class CountingFiles(LocalFiles):
 
 @dataclass
 class Drain:
-    """A backlog of one source, the relay's reader of its log, and the policy that applies it."""
+    """A backlog of one source, with the relay's reader of the log and the policy that applies the events."""
 
     outbox: Outbox
     policy: LocalPolicy
@@ -146,7 +146,7 @@ class Drain:
 
 
 class OldWriter(Writer):
-    """Makes the metastore calls of an insert by Hive 3.1."""
+    """A writer that makes the metastore calls of an insert by Hive 3.1."""
 
     # ARG002: the event names neither
     def _log_files(self, txn: int, write_id: int, written: InsertEventRequestData) -> None:  # noqa: ARG002

@@ -1,5 +1,5 @@
-"""Hive's own replication of one database:
-cycles of REPL DUMP on the source's SQL engine and REPL LOAD on the target's.
+"""Hive's own replication of one database: cycles of REPL DUMP on the source's SQL engine and REPL LOAD on the
+target's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cycle:
 
     @property
     def seconds(self) -> float:
-        """Both together: a cycle cannot begin to load before it has dumped everything."""
+        """The sum of both, because a cycle cannot begin to load before it has dumped everything."""
         return self.dump_s + self.load_s
 
 
@@ -52,7 +52,7 @@ class HiveCycles:
             session.run("set hive.txn.readonly.enabled=true")
 
     def run(self) -> Cycle:
-        """Run one cycle; raise SqlFailed if Hive refuses it. The first one is the bootstrap."""
+        """Run one cycle, of which the first is the bootstrap; raise SqlFailed if Hive refuses it."""
         return Cycle(self._source.run(self._dump).seconds, self._target.run(self._load).seconds)
 
     def __enter__(self) -> Self:

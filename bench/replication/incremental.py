@@ -1,9 +1,9 @@
-"""Cases of events that are replicated while the source is written to: events per second compared with Hive's
-own cycles, and the lag.
+"""Cases of replication while programs write to the source: events per second, compared with Hive's own
+cycles, and the lag.
 
-Both replicate the same batches of events of one database, in turn. The time of Tideline includes reading the
-source's log, the encoding and decoding of the records and all calls, but no topic (``bench.events`` measures
-it). The time of Hive is that of REPL DUMP and REPL LOAD in the engines.
+Both replicate the same batches of events of one database, in turn. Tideline's time includes reading the
+source's log, encoding and decoding records, and all calls, but not the topic, which ``bench.events``
+measures. Hive's time is that of REPL DUMP and REPL LOAD in the engines.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def compare_with_hive(endpoints: Endpoints, *, events: int) -> Iterator[Row]:
 def measure_rounds(
     case: str, policy: LocalPolicy, hive: HiveCycles, write: Callable[[], int], times: float
 ) -> Row:
-    """Write and replicate in both ways, some times; compare the medians of the milliseconds per event."""
+    """Write and replicate in both ways several times; compare the medians of the milliseconds per event."""
     own: list[float] = []
     theirs: list[float] = []
     for _ in range(ROUNDS):
@@ -93,8 +93,8 @@ def replicate(policy: LocalPolicy) -> float:
 
 
 def measure_lag(endpoints: Endpoints, *, seconds: float) -> Iterator[Row]:
-    """Run a daemon while inserts and changes of metadata are logged at a fixed rate;
-    measure when the inserts are visible.
+    """Run a daemon while the source logs inserts and metadata changes at a fixed rate; measure when the
+    inserts become visible.
     """
     db = make_name("lag")
     uri = endpoints.source.metastore
@@ -114,7 +114,7 @@ def measure_lag(endpoints: Endpoints, *, seconds: float) -> Iterator[Row]:
 
 
 class MetadataLoad:
-    """Changes metadata at a fixed rate in a thread; a late change does not delay the following ones."""
+    """Changes metadata at a fixed rate in a thread. A late change does not delay the following ones."""
 
     def __init__(self, writer: MixedWriter, per_s: float, seconds: float) -> None:
         self.thread = threading.Thread(target=self._run, name="metadata")

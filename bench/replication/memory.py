@@ -1,9 +1,9 @@
-"""Cases of memory: the peak of a process that loads a table of a million partitions,
-and of one that replays a transaction of 100,000 partitions.
+"""Cases of memory: the peak of a process that loads a table of a million partitions, and that of a process
+that replays a transaction with 100,000 partitions.
 
-Each runs in its own process, with synthetic metastores, because real ones would need an hour to create such a
-table. Files are not copied, but every copy passes through the pool. The state is in SQLite, as in the daemon.
-``python -m bench.replication.memory CASE COUNT`` prints the peak in MB (10^6 bytes).
+Each case runs in its own process, with synthetic metastores, because real ones would take an hour to create
+such a table. No file is copied, but every copy goes through the copy pool. The state is in SQLite, as in the
+daemon. ``python -m bench.replication.memory CASE COUNT`` prints the peak in MB (10^6 bytes).
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def measure(case: str, count: int) -> Row:
 
 
 class NoCopier(Copier):
-    """Copies nothing."""
+    """A copier that copies nothing."""
 
     def publish(self, *_: Any, **__: Any) -> Copied:
-        """Report a copy."""
+        """Report the copy as done."""
         return Copied(size_bytes=1, from_change_manager=False, skipped=False, seconds=0.0)
 
     def settle(self, *_: Any) -> None:
@@ -70,9 +70,7 @@ class NoCopier(Copier):
 
 
 def load_policy(directory: Path, count: int) -> None:
-    """Bootstrap a policy whose only table has ``count`` partitions,
-    of which only the metadata is replicated.
-    """
+    """Bootstrap a policy whose only table has ``count`` partitions, and replicate only metadata."""
     source = build_source(f"{directory}/source", count)
     target = SyntheticMetastore(f"{directory}/target")
     projection = open_projection(directory, source, target, metadata_only=("*",))
@@ -81,7 +79,7 @@ def load_policy(directory: Path, count: int) -> None:
 
 
 def replay_transaction(directory: Path, count: int) -> None:
-    """Replay the events of one transaction that adds ``count`` partitions with a file each."""
+    """Replay the events of a transaction that adds ``count`` partitions with one file each."""
     source = build_source(f"{directory}/source")
     target = SyntheticMetastore(f"{directory}/target")
     projection = open_projection(directory, source, target)
@@ -122,8 +120,8 @@ def open_projection(
 
 
 def make_events(source: SyntheticMetastore, count: int) -> Iterator[Event]:
-    """Yield the events of one transaction:
-    its write id, ADD_PARTITIONs, a write event for each partition, and the commit.
+    """Yield the events of one transaction: its write id, ADD_PARTITIONs, a write event for each partition,
+    and the commit.
     """
     table = source.get_table(DB, TABLE)
     yield WriteIdsAllocated(

@@ -1,5 +1,5 @@
-"""A writer of small inserts, partitions and DDL,
-by the calls that Hive makes for such statements, without the time that SQL takes.
+"""A writer of small inserts, partitions and DDL. It makes Hive's calls for such statements, without the cost
+of SQL.
 
 Of twenty metadata calls, ten add a partition, five alter the table, two create a table, two drop a partition
 and one drops a table; each logs one event. An insert logs three (transaction opened, write id allocated,
@@ -20,11 +20,11 @@ from handlers.structs.objects import Table
 PARTITIONED: Final = "p"
 EVENTS_PER_INSERT: Final = 3
 METADATA_PER_INSERT: Final = 3
-"""So half of the events of a mix are those of inserts."""
+"""Metadata events per insert, so that half of the events of a mix are from inserts."""
 
 
 class MixedWriter:
-    """Writes into one database; for one thread."""
+    """Writes into one database. Use it from one thread only."""
 
     def __init__(self, uri: str, db: str) -> None:
         self._inserts = Writer(uri, db)
@@ -39,7 +39,7 @@ class MixedWriter:
         self._metastore.create_table(a_table(self._db, PARTITIONED, partition_keys=["dt"], parameters=ACID))
 
     def write_mix(self, events: int) -> int:
-        """Cause at least ``events`` events, half of them by inserts; return their number."""
+        """Cause at least ``events`` events, half of them with inserts; return their number."""
         caused = 0
         while caused < events:
             self._inserts.insert()

@@ -1,5 +1,5 @@
-"""A policy on real metastores in this process: the projection that the daemon runs, without Kafka, with
-counted calls and its state in SQLite.
+"""Runs a policy on real metastores in this process: the daemon's projection without Kafka, with counted calls
+and its state in SQLite.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BATCH_EVENTS: Final = 500
 
 @dataclass
 class LocalPolicy:
-    """A policy that is open, and the calls that it has made to each side."""
+    """An open policy, with the number of its calls to source and target."""
 
     source: CountedMetastore
     target: CountedMetastore
@@ -47,7 +47,7 @@ class LocalPolicy:
     target_calls: Counter[str] = field(default_factory=Counter)
 
     def read_events(self) -> list[Event]:
-        """Return the events of the source's log that were not read yet, as the consumer delivers them."""
+        """Return the next events of the source's log, in the form in which the consumer delivers them."""
         events = read_events(self.source, self.read)
         self.read = max((event.event_id for event in events), default=self.read)
         return events
@@ -60,7 +60,7 @@ class LocalPolicy:
 
 @contextmanager
 def open_policy(endpoints: Endpoints, db: str) -> Iterator[LocalPolicy]:
-    """Begin to replicate ``db``, which does not exist yet, from the source's newest event."""
+    """Begin to replicate ``db``, which does not exist yet, after the source's newest event."""
     on_source: Counter[str] = Counter()
     on_target: Counter[str] = Counter()
     source = CountedMetastore.connect(endpoints.source.metastore, on_source)

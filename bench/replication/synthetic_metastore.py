@@ -1,8 +1,8 @@
-"""A source and a target in memory for measurements of this process's memory:
-one table with partitions that are made when they are read.
+"""A source and a target in memory, with one table whose partitions are made when they are read, for
+measurements of memory.
 
-Of all writes, it keeps only the databases, the table and the highest write id. Its answers are as large as
-those of a real metastore for such a table.
+It stores only the databases, the table and the highest write id. Its answers are as large as those of a real
+metastore for such a table.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def name_partition(number: int) -> str:
 
 
 class SyntheticMetastore:
-    """One side; the calls that loads and replay make."""
+    """One side, with the calls that loads and replay make."""
 
-    # ruff: noqa: D102 - the calls have the meaning that those of ``Metastore`` have
+    # ruff: noqa: D102 - the calls have the same meaning as those of ``Metastore``
 
     def __init__(self, directory: str, partitions: int = 0) -> None:
         self.guard: Callable[[], None] = lambda: None
@@ -54,7 +54,7 @@ class SyntheticMetastore:
         return self
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def __getattr__(self, name: str) -> Any:
         """Return an operation without effect, whose answer is an empty list."""

@@ -1,10 +1,10 @@
-"""A Spark job without Tideline, as the rival of a driver's start:
-``python -m bench.splitting.bare_spark DIRECTORY KEY...``.
+"""A Spark job without Tideline, the rival of a driver's start: ``python -m bench.splitting.bare_spark
+DIRECTORY KEY...``.
 
-The job reads JSON lines from a directory as a stream, extracts all keys as texts with one ``from_json``, and
-appends them to an ORC table in the catalog that Spark includes (Hive's metastore with Derby). It knows its
-columns in advance, has no types, and loses values that do not fit. PySpark starts it in the usual way. It
-prints a line after its first batch.
+The job streams JSON lines from a directory, extracts all keys as texts with one ``from_json``, and appends
+them to an ORC table in Spark's own catalog (Hive's metastore with Derby). Its columns are fixed in advance
+and have no types, and it loses values that do not fit. PySpark starts it in the usual way. It prints a line
+after its first batch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The overhead of a micro-batch, apart from the work on its rows: the complete protocol for a few rows.
+"""The overhead of a micro-batch, apart from the work on its rows, measured with the complete protocol for a
+few rows.
 
-The driver runs as in the product, on Spark's own metastore: plan, stage, read footers, publish, record, and
-the table upkeep between batches. Each batch has one file of twenty events, so its time is its overhead. The
-first batches, in which the JVM warms up, do not count. The cases run in a separate process, because the
-driver starts and stops its session.
+The driver runs as in the product, on Spark's own metastore: it plans, stages, reads footers, publishes,
+records, and maintains the table between batches. Each batch has one file of twenty events, so its time is its
+overhead. The first batches, in which the JVM warms up, do not count. The cases run in a separate process,
+because the driver starts and stops its session.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ WARM: Final = 10
 
 
 def measure(quick: bool, keys: Sequence[str]) -> list[Row]:
-    """Return the median time of a batch of a few rows after warm-up,
-    with a column for each of ``keys``, and the start of a driver.
+    """Return the median time of a batch of a few rows after warm-up, with a column for each of ``keys``, and
+    the time of a driver's start.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         overhead_s = alone.submit(_measure_overhead_s, 14 if quick else 30, tuple(keys)).result()

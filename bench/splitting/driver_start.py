@@ -1,9 +1,9 @@
-"""The start of a driver: from the start of its process to its first published batch.
+"""Measures the start of a driver, from the start of its process to its first published batch.
 
 The installation is prepared as docs/FLAT.md advises (``tideline split prepare``), with its own class archive.
 Each driver starts as the daemon starts it, with a configuration file. It makes a new table in Spark's own
-catalog, reads one file of 1,000 events, and ends. Wall time includes the wait for the other core; processor
-time is that of the process and all its children, up to the event that reports the batch.
+catalog, reads one file of 1,000 events, and ends. Both times end with the event that reports the batch;
+processor time is that of the process and all its children.
 
 The rival is a Spark job without Tideline (``bare_spark``) for the same events and keys, started alternately.
 """

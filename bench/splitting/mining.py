@@ -1,10 +1,10 @@
-"""Keys mined from query texts, per second of one core; cases of ``bench.splitting``.
+"""Cases of ``bench.splitting``: query texts mined per second of one core.
 
 The texts have about 200 characters. In ``mining`` every text has its own fingerprint and must be parsed,
-which is the worst case. A query log is more favourable: ``mining_log`` is the day of a thousand users. Nine
-of ten of its texts occurred before with other dates, and half of all texts do not use a raw table. The rival
-is sqlglot alone, which parses the same texts one by one and extracts nothing. Times are processor times,
-because nothing here waits.
+which is the worst case. A query log is easier: ``mining_log`` is the log of one day of a thousand users. Nine
+of ten texts have occurred before with other dates, and half of all texts do not use a raw table. The rival is
+sqlglot alone, which parses the same texts one by one and extracts nothing. Times are processor times, because
+no code here waits.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def measure(quick: bool) -> list[Row]:
 
 
 def build_texts(count: int, *, distinct: int, foreign: float) -> list[str]:
-    """Build texts from a fixed seed, with ``distinct`` fingerprints and different literals in each text."""
+    """Build texts from a fixed seed, with ``distinct`` different fingerprints, and with different literals in
+    each text.
+    """
     chance = random.Random(6)
     shapes = [build_text(chance, foreign, number) for number in range(distinct)]
     return [

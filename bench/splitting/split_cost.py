@@ -157,7 +157,7 @@ def measure_splits(bench: Bench) -> Iterator[Row]:
 
 
 def measure_wide(bench: Bench) -> Row:
-    """Measure a table of 1,500 slots: 300 with keys and 1,199 whose keys were removed."""
+    """Measure a table of 1,500 slots, 300 of them with keys and 1,199 whose keys were removed."""
     say("1,500 columns")
     made = build_layout(dict(islice(iterate_leaves(bench.types), 300)))
     for index in range(len(made.slots), 1_500):
@@ -188,7 +188,7 @@ def measure_queries(bench: Bench) -> Iterator[Row]:
 
 
 def open_session(directory: Path) -> Any:
-    """Open a session as the product does, with Hive tables for the raw table."""
+    """Open a session like the product, with support for Hive tables, which the raw table needs."""
     return start(
         SparkSettings(
             driver_memory="2g",
@@ -209,7 +209,7 @@ def open_session(directory: Path) -> Any:
 
 
 def infer_types(texts: Iterable[str]) -> dict[KeyPath, ColumnType]:
-    """Return all keys of the texts with their types by the default rules, the most frequent first."""
+    """Return all keys of the texts with their types by the default rules, the most frequent key first."""
     rules = FlatRules()
     seen = sniff(texts, rules).keys
     ordered = sorted(seen, key=lambda key: (-seen[key].nonnull, key))
@@ -238,7 +238,7 @@ def build_layout(types: Mapping[KeyPath, ColumnType]) -> Layout:
 def split_once(
     bench: Bench, into: Layout, out: str = "out", options: Mapping[str, str] = SHORT_LIVED_OPTIONS
 ) -> None:
-    """Split the events into ORC files as a batch does, and read the footers of the files."""
+    """Split the events into ORC files like a batch, and read the footers of the files."""
     from pyspark.sql import Observation
 
     observation = Observation()
@@ -273,8 +273,8 @@ def make_raw(bench: Bench, copies: int) -> int:
 
 
 def make_flat(bench: Bench, into: Layout, copies: int) -> int:
-    """Create the flat table with ``copies`` copies of the events,
-    as in sealed hours, and return its size in bytes.
+    """Create the flat table with ``copies`` copies of the events, in the form of sealed hours, and return its
+    size in bytes.
     """
     split_once(bench, into, "flat", options={})
     size_bytes = copy_files(bench.directory / "flat", copies)
@@ -283,7 +283,7 @@ def make_flat(bench: Bench, into: Layout, copies: int) -> int:
 
 
 def copy_files(directory: Path, copies: int) -> int:
-    """Copy every data file so that the table has each ``copies`` times; return the total size in bytes."""
+    """Copy every data file, so that the table has ``copies`` of each; return the total size in bytes."""
     for file in sorted(directory.glob("part-*")):
         for number in range(1, copies):
             shutil.copy(file, file.with_name(file.name.replace("part-", f"part-c{number}-")))
@@ -291,7 +291,7 @@ def copy_files(directory: Path, copies: int) -> int:
 
 
 def build_query(table: str, one: str, spell: Callable[[str], str]) -> str:
-    """Return the query of the article, with the keys as ``spell`` writes them for the table."""
+    """Return the query of the article; ``spell`` returns the expression for a key."""
     selected = {"e": "epoch", "b": "http.body_parameters", "x": "action.experiment", "l": "action.language"}
     columns = ", ".join(f"{spell(key)} AS {name}" for name, key in selected.items())
     filtered = f"{spell('action.name')} = 'explorer' AND {spell('is_frontend')} = {one}"

@@ -1,1 +1,1 @@
-"""The catalog of a source: one projection that keeps its timelines and its partition index."""
+"""The catalog of a source: one projection that maintains its timelines and its partition index."""

@@ -1,5 +1,4 @@
-"""Access to catalogs for the command line:
-through the running daemon or, if none runs, in the state files that it left.
+"""Gives the command line access to catalogs, through the running daemon or through its state files.
 
 A state file belongs to one process at a time. A running daemon is therefore queried over HTTP, and receives
 changes as request files (``daemon.process.inbox``), or as actions of the API if it runs elsewhere. Without a
@@ -35,7 +34,7 @@ CHANGE_TIMEOUT_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The answers of one branch, and a way to send requests about the tables of a source."""
+    """Answers the queries about one branch, and accepts requests about the tables of a source."""
 
     answers: Answers[Any]
     serve: Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -45,7 +44,7 @@ class Access:
     """Whether a running daemon answers."""
 
     def do(self, source: str | None, request: dict[str, Any]) -> dict[str, Any]:
-        """Have one request served; raise ConfigError if the source is ambiguous."""
+        """Send one request and return its answer; raise ConfigError if the source is ambiguous."""
         return self.serve(source or self._only_source(), request)
 
     def _only_source(self) -> str:
@@ -58,19 +57,19 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class RemoteAnswers:
-    """The answers of a daemon, to the queries of all branches."""
+    """Sends the queries of all branches to a daemon elsewhere."""
 
     daemon: DaemonAddress
 
     def answer(self, query: Query) -> Answer:
-        """Return the daemon's answer;
-        raise the error it answers with, and Transient if it does not answer.
+        """Return the daemon's answer. Raises the error in the answer, and Transient if the daemon does not
+        answer.
         """
         return fetch_json(self.daemon, query.url_path(), write_parameters(query))
 
 
 def remote_access(daemon: DaemonAddress, branch: CatalogBranch) -> Access:
-    """Give access to a branch of the catalogs of a daemon elsewhere; changes need the role *operate*."""
+    """Return the access to a branch in a daemon on another machine; changes need the role *operate*."""
     answers = RemoteAnswers(daemon)
 
     def send(source: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +86,7 @@ def remote_access(daemon: DaemonAddress, branch: CatalogBranch) -> Access:
 
 @contextmanager
 def catalog_access(tools: CatalogTools, branch: CatalogBranch) -> Iterator[Access]:
-    """Give access to a branch of the catalogs of the configured daemon.
+    """Return the access to a branch in the catalogs of the configured daemon.
 
     Raises ConfigError without a configured catalog, NotFound if it has no state yet, and StateLocked if a
     daemon has locked the state but does not answer.
@@ -113,8 +112,8 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch) -> Iterator[Acces
 
 
 def _sources_with_state(config: Config) -> list[str]:
-    """Return the sources whose catalogs a daemon has left;
-    raise NotFound if there are none. A query must not create state files.
+    """Return the sources whose catalogs have a state file. Raises NotFound if there are none, because a query
+    must not create state files.
     """
     sources = [
         source for source in CATALOG.of(config) if state_path(config.state.dir, "catalog", source).is_file()
@@ -129,7 +128,7 @@ def _sources_with_state(config: Config) -> list[str]:
 
 
 def _find_view(catalog: OpenCatalog, branch: CatalogBranch) -> Callable[[], Any]:
-    """Return the view behind each answer; requests may change it."""
+    """Return a function that returns the branch's current view; requests may change the view."""
     is_readable = catalog.projection.read_state()
     return catalog.branches[branch.name].view if is_readable else lambda: None
 

@@ -1,9 +1,8 @@
-"""The shared part of the answers about all branches of a catalog: which source answers, the state of a table,
-and how current an answer is.
+"""The shared part of all answers from a catalog: the source, the state of the table, and the event id.
 
 Every answer names the event id that it reflects and, if known, the newest one of the source, so that no
 client takes an old answer for a new one. It also names the state of each table it is about: ``following``,
-``loading`` or ``quarantined``, and in detail as ``handlers.catalog.following.table_state`` has it.
+``loading`` or ``quarantined``, and in detail one of the states of ``handlers.catalog.following.table_state``.
 
 Timelines and partitions belong to a source, but a query need not name it. If several sources have the table,
 the query fails: their answers would differ, and the user could not see which source answered.
@@ -28,7 +27,7 @@ def _no_state(table: str) -> TableState | None:  # noqa: ARG001 - a default
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView(ABC):
-    """One source at one moment, from which a branch answers queries."""
+    """A snapshot of one source, from which a branch answers queries."""
 
     event_id: int | None
     waiting: Mapping[str, str]
@@ -37,7 +36,7 @@ class SourceView(ABC):
     table_state: Callable[[str], TableState | None] = _no_state
     """Returns the stored state of a table."""
     stale: bool = False
-    """Whether the catalog does not follow events now, for example because the topic is unreadable."""
+    """Whether the catalog currently cannot follow events, for example because the topic is unreadable."""
     is_surveyed: bool = True
     """Whether the list of the source's tables is complete. Until then, an unknown table may be one of the
     rest.
@@ -45,30 +44,30 @@ class SourceView(ABC):
 
     @abstractmethod
     def tables(self) -> Collection[str]:
-        """Return the tables for queries."""
+        """Return the tables that queries may name."""
 
     def listed_tables(self) -> Iterable[str]:
-        """Return the tables of a list, in its order."""
+        """Return the tables for a list of tables, in the order of the list."""
         return self.tables()
 
     @abstractmethod
     def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
-        """Return the row of each table in a list."""
+        """Return one row of the list for each of ``tables``."""
 
     @abstractmethod
     def counts(self) -> Answer:
-        """Return figures about the source in addition to the number of tables."""
+        """Return further figures about the source, next to its number of tables."""
 
     def state(self, table: str) -> str:
-        """Return whether answers about a table are current: ``following``, ``loading`` or ``quarantined``."""
+        """Return ``following`` if answers about the table are current, otherwise ``loading`` or
+        ``quarantined``.
+        """
         if table in self.quarantined:
             return "quarantined"
         return "loading" if table in self.waiting else "following"
 
     def describe_state(self, table: str) -> Answer | None:
-        """Return the state in detail: which of five, the reason,
-        the event that caused it, tries and the next try; None if unknown.
-        """
+        """Return the stored state of a table with its reason, event and tries; None if unknown."""
         state = self.table_state(table)
         return None if state is None else state.describe()
 
@@ -78,7 +77,7 @@ F = TypeVar("F")
 
 
 class CatalogAnswers(Generic[K]):
-    """Answers from several sources; for any thread."""
+    """Answers queries from several sources. Thread-safe."""
 
     no_source: ClassVar[str]
     """Error for a source that does not have the branch."""
@@ -95,7 +94,7 @@ class CatalogAnswers(Generic[K]):
         self._newest = newest
 
     def list_tables(self, query: TableList) -> Answer:
-        """Return the tables whose names start with the prefix, and how current each source is."""
+        """Return the tables whose names start with the prefix, and the event id that each source reflects."""
         rows: list[Answer] = []
         total = 0
         opened, prefix = self.open_sources(query.source), query.prefix.lower()
@@ -107,8 +106,9 @@ class CatalogAnswers(Generic[K]):
         return {"sources": sources, "tables": rows, "total": total}
 
     def open_sources(self, source: str | None) -> list[tuple[str, K]]:
-        """Return the named source, or all, whose state is open;
-        raise NotFound for a source without the branch.
+        """Return the named source, or all, whose state is open.
+
+        Raises NotFound for a source without the branch.
         """
         sources = [each for each in self._sources if source in {None, each.source}]
         if not sources:
@@ -127,14 +127,17 @@ class CatalogAnswers(Generic[K]):
         return self.only_source(candidates, table)
 
     def may_appear(self, name: str, source: str | None) -> bool:
-        """Return whether a table that is unknown waits to be listed or loaded, or the state of a source is
-        not open yet.
+        """Return whether an unknown table may still appear: it waits for its load, or a source is not listed
+        or open yet.
         """
         views = [each.view() for each in self._sources if source in {None, each.source}]
         return any(view is None or name in view.waiting or not view.is_surveyed for view in views)
 
     def only_source(self, candidates: Sequence[tuple[str, F]], name: str) -> tuple[str, F]:
-        """Return the only source, of one or more; raise BadInput about ``name`` if several have it."""
+        """Return the candidate if there is only one.
+
+        Raises BadInput about ``name`` if several sources have it.
+        """
         if len(candidates) > 1:
             sources = [source for source, _ in candidates]
             context = {self.subject: name, "sources": sources}
@@ -142,7 +145,7 @@ class CatalogAnswers(Generic[K]):
         return candidates[0]
 
     def currency(self, source: str, view: K) -> Answer:
-        """Return the source of an answer, and which event the answer reflects."""
+        """Return the source of an answer and the event id that the answer reflects."""
         return {
             "source": source,
             "event_id": view.event_id,

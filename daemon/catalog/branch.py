@@ -1,4 +1,4 @@
-"""Branches of a source's catalog, as other capabilities provide them: timelines, and the partition index.
+"""Protocols of the branches of a catalog. Other capabilities provide the branches: timelines and the index.
 
 The catalog reads the topic and the metastore once for all branches. It does not import them: the assembly
 passes them in. A branch provides its follower, the requests that it serves, and the state behind its queries.
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CatalogTools:
-    """The configuration and the metrics of the process, for opening catalogs."""
+    """The configuration and the metrics that opening a catalog needs."""
 
     config: Config
     calls: CallMetrics
     metrics: CatalogMetrics
     readers: SharedReaders
     openers: Mapping[str, Callable[[BranchContext], OpenBranch]]
-    """By the names of the branches."""
+    """The functions that open branches, by the names of the branches."""
     moved: Callable[[str], None] = ignore_move
     """Receives the name of a catalog's projection when its state has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchContext:
-    """One source with its state, on which a branch opens."""
+    """The source and the open state that a branch gets when it opens."""
 
     source: str
     store: Store
@@ -57,9 +57,7 @@ class BranchContext:
 
 
 class OpenBranch(Protocol):
-    """A branch of one source's catalog with its state open;
-    used by the catalog's thread, except ``view`` and ``loading``.
-    """
+    """A branch of one source's catalog with its state open. Only ``view`` and ``loading`` are thread-safe."""
 
     @property
     def follower(self) -> Follower:
@@ -74,16 +72,16 @@ class OpenBranch(Protocol):
         """The values of ``do`` in requests that this branch serves."""
 
     def attach(self, projection: CatalogProjection) -> None:
-        """Take the projection that drives the follower; called once, before anything else."""
+        """Receive the projection that drives the follower. The catalog calls this once, first."""
 
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Serve one request; raise BadInput if malformed, and the errors of serving it."""
 
     def view(self) -> Any:
-        """Return the state behind queries; for any thread."""
+        """Return the state that answers queries. Thread-safe."""
 
     def loading(self) -> list[str]:
-        """Return the tables being loaded, with their progress; for any thread."""
+        """Return the tables being loaded, with their progress. Thread-safe."""
 
     def measure(self) -> None:
         """Set the gauges of the branch."""
@@ -94,9 +92,7 @@ class OpenBranch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """A source with the branch; ``view`` returns the current basis of its answers, None until its state is
-    open.
-    """
+    """A source with the branch. ``view`` returns the state that answers queries, None before it is open."""
 
     source: str
     view: Callable[[], Any]
@@ -104,7 +100,7 @@ class OpenSource:
 
 @dataclass(frozen=True)
 class TableParameters:
-    """A table."""
+    """The parameters of an action that only needs a table."""
 
     __pydantic_config__ = STRICT
     table: str
@@ -113,10 +109,10 @@ class TableParameters:
 
 @dataclass(frozen=True, slots=True)
 class BranchAction:
-    """A request (``OpenBranch.requests``) that is an action of the API too, on one table of a source."""
+    """An action of the API on one table of a source. It sends a request (``OpenBranch.requests``)."""
 
     name: str
-    """Its ``do``, and the last part of its path."""
+    """The value of ``do`` in the request, and the last part of the action's path."""
     summary: str
     body: type[Any]
     """The form of its parameters, which have a ``table``."""
@@ -125,7 +121,7 @@ class BranchAction:
 
 
 class CatalogBranch(Protocol):
-    """A kind of branch, as a capability provides it."""
+    """A kind of branch that a capability provides."""
 
     @property
     def name(self) -> str:
@@ -133,19 +129,19 @@ class CatalogBranch(Protocol):
 
     @property
     def reads_store(self) -> bool:
-        """Whether its answers read a store, so that they may wait; otherwise they come from memory."""
+        """Whether its answers read a store and may block; otherwise they come from memory."""
 
     def opener(self, registry: CollectorRegistry) -> Callable[[BranchContext], OpenBranch]:
         """Register the branch's metrics, and return the function that opens it for one source.
 
-        Opening raises Transient if the branch has its own store and that cannot be reached.
+        The function raises Transient if the branch has its own store and cannot reach it.
         """
 
     def answers(self, sources: Sequence[OpenSource], newest: Callable[[str], int | None]) -> Answers[Any]:
         """Return the answers to queries about ``sources``."""
 
     def queries(self) -> Sequence[type[Query]]:
-        """Return the queries that are answered."""
+        """Return the queries that the branch answers."""
 
     def actions(self) -> Sequence[BranchAction]:
         """Return the actions of the API."""

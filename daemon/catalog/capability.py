@@ -1,4 +1,4 @@
-"""The catalog as a capability: one loop for each source, with the branches of other capabilities."""
+"""The catalog as a capability: one loop for each source, which drives the branches of other capabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Catalog(Capability):
-    """Follows the tables of each source for ``branches``."""
+    """Follows each source once for all ``branches``."""
 
     def __init__(self, branches: Sequence[CatalogBranch]) -> None:
         self.branches = branches
@@ -66,7 +66,7 @@ class Catalog(Capability):
         )
 
     def tools(self, config: Config) -> CatalogTools:
-        """Return the tools with which a command opens catalogs; nothing exposes their metrics."""
+        """Return the tools with which a command opens catalogs. No endpoint exposes their metrics."""
         from prometheus_client import CollectorRegistry
 
         from daemon.catalog.branch import CatalogTools

@@ -1,5 +1,4 @@
-"""Options, steps and texts that ``tideline partitions`` and ``tideline timeline`` share: the daemon that
-answers, and the form of its answer.
+"""Options, steps and texts that ``tideline partitions`` and ``tideline timeline`` share.
 
 Both query the running daemon, or open the state that it left if none runs. ``--source``, ``--url``,
 ``--config`` and ``--json`` reach a command as one value, because no command needs them individually.
@@ -37,7 +36,7 @@ _source_option = click.option("--source", help="Name of the source, if several h
 
 @dataclass(frozen=True, slots=True)
 class CatalogOptions:
-    """Which catalog a command is about, and how the command prints answers."""
+    """The catalog that a command queries, and the form in which it prints answers."""
 
     source: str | None
     config_path: Path | None
@@ -60,12 +59,14 @@ class CatalogOptions:
             self.echo(access.answers.answer(query), text)
 
     def echo(self, answer: Answer, text: Callable[[Answer], str]) -> None:
-        """Print an answer as JSON, or in the words of ``text``."""
+        """Print an answer as JSON, or as the text that ``text`` returns."""
         echo(answer, self.as_json, text)
 
 
 def catalog_options(command: Callable[..., None]) -> Callable[..., None]:
-    """``--source``, ``--url`` and its companions, ``--config`` and ``--json``, passed as ``options``."""
+    """Add ``--source``, ``--url`` and its companions, ``--config`` and ``--json``; pass their values as
+    ``options``.
+    """
 
     @wraps(command)
     def call(
@@ -82,7 +83,9 @@ def catalog_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_table(access: Access, source: str | None, request: dict[str, Any]) -> dict[str, Any]:
-    """Check one table; repeat while it differs and the daemon is behind or the source changes."""
+    """Check one table. Repeat the check while the table differs and the daemon is behind or the source
+    changes.
+    """
     for attempt in range(CHECK_ATTEMPTS):
         result = access.do(source, request)
         settled = not result["drift"] or not result["moving"] or not access.live
@@ -93,15 +96,13 @@ def check_table(access: Access, source: str | None, request: dict[str, Any]) -> 
 
 
 def as_of(answer: Mapping[str, Any]) -> str:
-    """Return the event that an answer reflects, and the position of the source."""
+    """Return a text with the event id that an answer reflects and the newest event id of the source."""
     newest = answer.get("current_event_id")
     return f"as of event {answer['event_id']}, source at {'?' if newest is None else newest}"
 
 
 def summary_lines(answer: Answer, count: str) -> list[str]:
-    """Return how much each source has (tables,
-    and the figure ``count``), and how many tables the list leaves out.
-    """
+    """Return a line for each source with its counts, and a line for the tables that the list omits."""
     lines = []
     for source, row in answer["sources"].items():
         loading = f", {row['loading']} still loading" if row["loading"] else ""

@@ -1,8 +1,8 @@
 """The loop of a source's catalog: it follows the topic, and serves requests between batches.
 
-The loop opens the state in its own thread when it first runs, and keeps it open over its restarts. Queries
-get answers once the loop has read the state. After a gap, the loop loads all tables again from the metastore,
-without an operator.
+The loop opens the state in its own thread when it first runs, and keeps it open when the loop restarts.
+Queries get answers once the loop has read the state. After a gap, the loop loads all tables again from the
+metastore, without an operator.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ MEASURE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class CatalogPart:
-    """The loop of a source's catalog, and its reports."""
+    """The loop of a source's catalog, and its parts of the status."""
 
     source: str
     job: Job
     part: ProjectionPart
     view: Callable[[str], Any]
-    """Returns the basis of a branch's answers, by the branch's name; None before the loop has read the state.
-    For any thread.
+    """Returns the state that answers the queries of the named branch; None before the loop has read it.
+    Thread-safe.
     """
 
 
 def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
-    """Return the parts of a source's catalog; opens nothing yet."""
+    """Return the parts of a source's catalog without opening any of them."""
     projection = projection_name(source)
     lazy = LazyLoop(lambda: _Catalog(tools, source))
     idle = ProjectionStatus(projection, source, "starting", None, None)
@@ -83,7 +83,7 @@ class _Served:
         self.source = opened.projection.source
 
     def prepare(self) -> Iterator[float]:
-        """Open the inbox; a catalog never rests before it is open."""
+        """Open the inbox, without a rest."""
         self._inbox.open()
         yield from ()
 
@@ -96,11 +96,11 @@ class _Served:
         return self._projection.apply(events)
 
     def skip(self, position: Position, time_s: int) -> None:
-        """Never called with events left out: a catalog receives all of them."""
+        """Raise AssertionError: the reader skips no events of a catalog, which receives all of them."""
         raise AssertionError(f"a catalog skips no events: {position} {time_s}")
 
     def settle(self) -> float:
-        """Do deferred work; return soon if there is more, or a request waits."""
+        """Do deferred work; return a short rest if there is more work or a waiting request."""
         is_busy = self._projection.settle() or self._inbox.has_waiting()
         return BUSY_WAIT_S if is_busy else WAIT_S
 
@@ -110,7 +110,7 @@ class _Served:
         yield from ()
 
     def serve_failed(self) -> bool:
-        """Serve requests while the catalog follows nothing; return whether there were some."""
+        """Serve requests while the catalog cannot follow events; return whether there were any."""
         return self._inbox.has_waiting() and self._inbox.serve(self._do) >= 0
 
     def quarantined(self) -> Sequence[str]:
@@ -118,7 +118,7 @@ class _Served:
         return self._projection.quarantined()
 
     def failures(self) -> Sequence[TableFailure]:
-        """Return the reasons."""
+        """Return the reason for each quarantined table."""
         return self._projection.failures()
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class _Served:
 
 
 class _Catalog:
-    """One source's catalog with its loop, kept over restarts of the loop."""
+    """One source's catalog. It stays open when its loop restarts."""
 
     def __init__(self, tools: CatalogTools, source: str) -> None:
         name = projection_name(source)
@@ -138,8 +138,8 @@ class _Catalog:
         self._moves = Moves(tools.moved, name)
         try:
             self._is_readable = self._opened.projection.read_state()
-            """Whether there is a state to answer from, which may be old: queries get answers before the topic
-            is readable.
+            """Whether queries can be answered from the state, which may be old: this does not require a
+            readable topic.
             """
         except BaseException:
             self._opened.close()
@@ -164,7 +164,7 @@ class _Catalog:
         )
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Follow until a stop request, in turns."""
+        """Follow the topic until a stop request; yield how long to rest."""
         self._pulse.connect(heartbeat)
         yield from self.loop.run(heartbeat)
 
@@ -173,9 +173,7 @@ class _Catalog:
         self.loop.close()
 
     def _cross_gap(self, gap: GapDetected) -> Interrupted:
-        """Load everything again from the metastore,
-        which knows the result of the lost events; needs no operator.
-        """
+        """Load all tables again from the metastore, which contains the effects of the lost events."""
         before, after = self._opened.projection.cross_gap()
         log.error(
             "a catalog lost events and loads all its tables again",
@@ -187,9 +185,9 @@ class _Catalog:
         return Interrupted("the catalog lost events and loads its tables again")
 
     def view(self, branch: str) -> Any:
-        """Return the basis of a branch's answers, None before there is a state; for any thread.
+        """Return the state that answers a branch's queries; None before the state is read. Thread-safe.
 
-        While the topic is unreadable, that is the last state, and the answers say so.
+        While the topic is unreadable, this is the last state, and the answers say that they are stale.
         """
         if not self._is_readable:
             return None
@@ -197,11 +195,11 @@ class _Catalog:
         return view if self.loop.is_following else replace(view, stale=True)
 
     def loading(self) -> list[str]:
-        """Return the tables being loaded in pieces, with their progress; for any thread."""
+        """Return the tables being loaded in pieces, with their progress. Thread-safe."""
         return self._opened.loading()
 
     def failing(self) -> list[FailingLoad]:
-        """Return the tables whose load failed and is tried again; for any thread."""
+        """Return the tables whose load failed and will be tried again. Thread-safe."""
         return self._opened.failing()
 
     def _report(self, status: ProjectionStatus) -> None:

@@ -1,4 +1,4 @@
-"""Metrics of the catalog: timelines and partitions kept, loaded, refused and published."""
+"""Metrics of the catalog: its timelines and loads, refused partition values, and published properties."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class CatalogObserver:
         self._metrics.published.labels(self._projection, outcome).inc()
 
     def count_drift(self, count: int) -> None:
-        """Count timelines that differed from the source in a check."""
+        """Count timelines that a check found to differ from the source."""
         self._metrics.drift.labels(self._projection).inc(count)
 
     def set_sizes(self, timelines: int, runs: int) -> None:

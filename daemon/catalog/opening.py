@@ -1,4 +1,4 @@
-"""Opens the catalog of a source: from the settings to the projection that drives its branches.
+"""Opens the catalog of a source: builds the projection that drives its branches from the settings.
 
 The daemon's loop keeps it open. The command line opens it if no daemon runs, under the lock of the state
 directory. Only one process at a time may have it open.
@@ -29,8 +29,8 @@ from state.value_text import count_text
 
 
 def _leave_unchanged(_: Transaction) -> None:
-    """Convert nothing: timelines of a file without ignored values record this, and the new version keeps
-    older versions from opening the file, because they would not record ignored values.
+    """Convert nothing: a timeline without ignored values already says so. The new schema version only keeps
+    older versions of Tideline from opening the file, because they would not record ignored values.
     """
 
 
@@ -61,18 +61,14 @@ class OpenCatalog:
     branches: Mapping[str, OpenBranch]
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Have one request served by its branch;
-        raise BadInput for an unknown one, and the errors of serving it.
-        """
+        """Let a branch serve a request. Raises BadInput for an unknown one, and the errors of serving it."""
         for branch in self.branches.values():
             if request.get("do") in branch.requests:
                 return branch.do(request)
         raise BadInput("unknown request", request=str(request)[:200])
 
     def loading(self) -> list[str]:
-        """Return the tables being loaded, with their progress, and those whose load
-        failed; for any thread.
-        """
+        """Return the tables being loaded, with their progress, and those whose load failed. Thread-safe."""
         rows = [row for branch in self.branches.values() for row in branch.loading()]
         failed = self.failing()
         return [
@@ -81,8 +77,8 @@ class OpenCatalog:
         ]
 
     def failing(self) -> list[FailingLoad]:
-        """Return the tables whose load failed and is tried again,
-        ``FAILED_MAX`` at most, without quarantined ones; for any thread.
+        """Return at most ``FAILED_MAX`` tables whose load failed and will be tried again, without quarantined
+        ones. Thread-safe.
         """
         states = self.projection.states
         failed = sorted(one for one in states.postponed().items() if not states.is_quarantined(one[0]))
@@ -104,10 +100,10 @@ class OpenCatalog:
 
 
 def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = lambda: None) -> OpenCatalog:
-    """Open a source's catalog; raise StateLocked, StateCorrupt, ConfigError, and the errors of a branch:
-    nothing stays open then.
+    """Open a source's catalog. After an error, nothing stays open.
 
-    ``beat`` is called for each step of long work: an applied event, a loaded piece, an answered call.
+    The catalog calls ``beat`` for each step of long work: an applied event, a loaded piece, an answered call.
+    Raises StateLocked, StateCorrupt, ConfigError, and the errors of a branch.
     """
     name = projection_name(source)
     observer = CatalogObserver(tools.metrics, name)

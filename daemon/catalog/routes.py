@@ -1,6 +1,6 @@
 """Actions on the catalog of a source over HTTP: a branch loads or checks a table, for example.
 
-They act like the commands ``tideline timeline`` and ``tideline partitions``, through the catalog's inbox.
+They send the same requests to the catalog's inbox as ``tideline timeline`` and ``tideline partitions``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from state.errors import NotFound
 def catalog_action_routes(
     config: Config, branches: Sequence[CatalogBranch], audit: Audit
 ) -> Sequence[ApiRoute]:
-    """Return the routes of the actions of all branches."""
+    """Return the routes for the actions of all branches."""
     return [_route(config, branch, action, audit) for branch in branches for action in branch.actions()]
 
 

@@ -171,12 +171,12 @@ CATALOG: Final[ConfigSection[dict[str, CatalogConfig]]] = ConfigSection(
 
 
 def cross_problems(document: Document) -> Iterator[Problem]:
-    """Yield every problem between settings."""
+    """Yield every contradiction between settings."""
     yield from _unknown_catalogs(document)
 
 
 def _unknown_catalogs(document: Document) -> Iterator[Problem]:
-    """A catalog has the name of its source, and may write to a target."""
+    """Yield catalogs whose name is not a source, or whose target does not exist."""
     sources, targets = (
         [name for name, _ in entries(document, section)] for section in ("sources", "targets")
     )
@@ -193,7 +193,7 @@ def _unknown_catalogs(document: Document) -> Iterator[Problem]:
 
 
 def _without_event_ids(document: Document, name: str) -> Iterator[Problem]:
-    """A listing has an event id, which the formats of Apiary do not have."""
+    """Yield catalogs of sources whose format has no event ids, as Apiary's: a listing needs one."""
     source = dict(entries(document, "sources")).get(name, {})
     if str(source.get("format", "")).startswith("apiary"):
         reason = "must not be a source with an Apiary format, which has no event ids"

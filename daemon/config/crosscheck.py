@@ -1,7 +1,7 @@
-"""Rules that hold between two settings: those of the shared sections, and helpers for capabilities.
+"""Rules between two settings of the shared sections, and helpers for the rules of capabilities.
 
-They work on the plain values and not on the validated ones, and ignore unreadable ones: the field itself
-reports a wrong type, which must not hide that a policy names a source that does not exist.
+They read the plain values instead of the validated ones, so that a wrong type in one field does not hide that
+a policy names an unknown source. They ignore unreadable values, which the fields report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from handlers.metastore.addresses import DEFAULT_PORT
 
 
 def cross_problems(document: Document) -> Iterator[Problem]:
-    """Yield every problem between shared settings."""
+    """Yield every contradiction between shared settings."""
     yield from _unknown_ends(document)
     yield from _shared_targets(document)
     yield from _shared_bases(document)
@@ -41,7 +41,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
 
 
 def entries(document: Document, section: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and settings of every entry of a section that holds several by name."""
+    """Yield name and settings of every entry of a section with named entries."""
     content = document.values.get(section)
     if isinstance(content, dict):
         yield from ((name, entry) for name, entry in content.items() if isinstance(entry, dict))
@@ -58,12 +58,12 @@ def policy_entries(document: Document) -> Iterator[tuple[tuple[str, str], dict[s
 
 
 def problem(document: Document, key: Key, value: object, reason: str, hint: str = "") -> Problem:
-    """Return a problem of ``key`` at its line."""
+    """Return a problem of ``key``, with the line of the key."""
     return Problem(document.place(key), ".".join(key), str(value), reason, hint)
 
 
 def number(document: Document, key: Key) -> float | None:
-    """Return the given number; None if it is missing or not a number (its own field reports that)."""
+    """Return the number at a key; None if it is missing or not a number (the field reports that)."""
     section = document.values.get(key[0])
     value = section.get(key[1]) if isinstance(section, dict) else None
     value = read_quantity(unit_of(key[1]), value)
@@ -74,7 +74,7 @@ def number(document: Document, key: Key) -> float | None:
 
 
 def missing_kafka(document: Document) -> Iterator[Problem]:
-    """Yield the problem that something reads a topic without a configured broker."""
+    """Yield a problem if no broker is configured."""
     if not document.values.get("kafka"):
         reason = "must be set if there is a source or another topic to read"
         yield Problem(
@@ -117,9 +117,7 @@ def _shared_targets(document: Document) -> Iterator[Problem]:
 
 
 def _shared_bases(document: Document) -> Iterator[Problem]:
-    """Yield policies whose external tables may collide with those of another source: one base is below the
-    other.
-    """
+    """Yield policies of different sources if the ``external_base`` of one contains the other's."""
     bases: list[tuple[str, str, object]] = []
     for place, policy in policy_entries(document):
         base, source = policy.get("external_base"), policy.get("source")
@@ -183,7 +181,7 @@ def _shared_topics(document: Document) -> Iterator[Problem]:
 
 
 def _different_logins(document: Document) -> Iterator[Problem]:
-    """Yield clusters that log in at a server differently from one before.
+    """Yield clusters that log in to a server differently from an earlier cluster.
 
     A process has one login for each server.
     """
@@ -229,7 +227,7 @@ def _open_http(document: Document) -> Iterator[Problem]:
 
 
 def _missing_kerberos(document: Document) -> Iterator[Problem]:
-    """Yield a warning if Kafka needs Kerberos and the client of this machine lacks it."""
+    """Yield a warning if the settings of Kafka need Kerberos and the installed client lacks it."""
     kafka = document.values.get("kafka")
     options = kafka.get("options") if isinstance(kafka, dict) else None
     if isinstance(options, dict) and needs_kerberos(options) and not has_kerberos():
@@ -242,8 +240,8 @@ def _open_executors(document: Document) -> Iterator[Problem]:
     """Yield a warning for each driver of a standalone cluster whose executors need no secret.
 
     Spark makes a secret for each driver on YARN and Kubernetes. A standalone cluster has one for all
-    applications, in the settings of its own processes, so Tideline cannot set it. With ``spark.authenticate:
-    false``, the user has decided.
+    applications, in the settings of its own processes, so Tideline cannot set it. No warning if the user has
+    set ``spark.authenticate: false``.
     """
     sections: list[tuple[Key, Any]] = [
         (("flat", name, "spark"), entry.get("spark")) for name, entry in entries(document, "flat")

@@ -1,4 +1,4 @@
-"""The configuration as text: the file and the ``TIDELINE__…`` variables, the place of each key, and problems.
+"""Reads the file and the ``TIDELINE__…`` variables into plain values, with the place of each key.
 
 It does not use the settings sources of pydantic: they do not record the file, line or variable of a value,
 silently keep the last of two equal keys, and ignore a variable whose first section is misspelled. In each
@@ -38,11 +38,11 @@ class Problem:
     place: str
     key: str
     value: str | None
-    """The given value as text; None if it is unknown or secret."""
+    """The value of the setting as text; None if it is unknown or secret."""
     reason: str
     hint: str = ""
     warning: bool = False
-    """Whether the daemon can run nevertheless."""
+    """Whether the daemon can run in spite of the problem."""
 
     def order(self) -> tuple[str, int, str]:
         """Sort by file and line, then by key."""
@@ -59,7 +59,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Document:
-    """Nested plain values, the place of each key, and the unreadable parts."""
+    """The configuration as nested plain values, with the place of each key and the problems found."""
 
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[Key, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Document:
         return "configuration"
 
     def set_place(self, key: Key, place: str) -> None:
-        """Remember the place of ``key``."""
+        """Record the place of ``key``."""
         self.places[key] = place
         for length in range(1, len(key)):
             self.sections.setdefault(key[:length], place)
@@ -91,7 +91,7 @@ class Document:
         return values if isinstance(values, dict) else {}
 
     def texts(self) -> Iterator[tuple[Key, str]]:
-        """Yield every text with its key."""
+        """Yield every string value with its key."""
         waiting: list[tuple[Key, Any]] = [((), self.values)]
         while waiting:
             key, value = waiting.pop()
@@ -103,7 +103,7 @@ class Document:
                 waiting += [((*key, str(index)), inner) for index, inner in enumerate(value)]
 
     def rename(self, section: Key, old: str, new: str) -> None:
-        """Give a setting of ``section``, with everything below it, another name."""
+        """Rename a setting of ``section``, with everything below it."""
         values, former = self.section(section), (*section, old)
         values[new] = values.pop(old)
         for key in [each for each in self.places if each[: len(former)] == former]:
@@ -230,9 +230,9 @@ def _override(name: str, text: str, document: Document) -> None:
 
 
 def problem_of_error(place: str, key: str, error: TidelineError, value: str | None = None) -> Problem:
-    """Return the problem of a live check that failed with ``error``.
+    """Return the problem for a live check that failed with ``error``.
 
-    It has the message, the answer of the server or the network, and the hint. ``value`` defaults to the
+    It contains the message, the answer of the server or the network, and the hint. ``value`` defaults to the
     address in the error.
     """
     subject = value or error.context.get("address") or error.context.get("uri")

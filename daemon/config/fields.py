@@ -1,8 +1,8 @@
 """Kinds of settings: names, addresses, locations, lists, keys and secrets, each with its rule and message.
 
-A message states the rule, because the output has it next to the value. The configuration file never contains
-secrets: it has ``{file: PATH}`` or ``{env: NAME}``, and the daemon reads their content together with the
-configuration.
+A message states only the rule, because the output shows it next to the value. The configuration file never
+contains secrets: it has ``{file: PATH}`` or ``{env: NAME}``, and the daemon reads their content together with
+the configuration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OBJECT_NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
 
 
 def is_object_name(text: str) -> bool:
-    """Whether this can be the name of a database in Hive."""
+    """Whether Hive accepts this as the name of a database."""
     return _OBJECT_NAME.fullmatch(text) is not None
 
 
@@ -82,7 +82,7 @@ def _check_location(text: str) -> str:
 
 
 def as_list(value: Any) -> Any:
-    """Read a list from an environment variable, ``[a, b]`` or ``a,b``; return every other value unchanged."""
+    """Parse a list from an environment variable (``[a, b]`` or ``a,b``); return any other value unchanged."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -91,7 +91,7 @@ def as_list(value: Any) -> Any:
 
 
 def _as_flow(value: Any) -> Any:
-    """Read a mapping or list from an environment variable; return every other value unchanged."""
+    """Parse a mapping or list from an environment variable; return any other value unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -112,14 +112,16 @@ def _read_secret(value: Any) -> Any:
 
 
 class FileSecret(SecretStr):
-    """A secret in a file, which may be exchanged while the daemon runs."""
+    """A secret in a file. An operator may replace the file while the daemon runs."""
 
     def __init__(self, value: str, path: Path) -> None:
         super().__init__(value)
         self._path = path
 
     def read_again(self) -> str:
-        """Return the current content, which is masked from now on; the first one if it cannot be read."""
+        """Return the current content, and mask it in output from now on; the first content if it cannot be
+        read.
+        """
         try:
             present = _secret_file(self._path).get_secret_value()
         except ValueError:
@@ -150,7 +152,7 @@ def _secret_variable(name: str) -> SecretStr:
 def _refuse_secrets(advice: str) -> AfterValidator:
     """Return a check that refuses settings whose names say that they hold a secret.
 
-    ``advice`` names their place.
+    ``advice`` names the right place for a secret.
     """
 
     def check(options: _Options) -> _Options:

@@ -1,6 +1,6 @@
-"""Abilities of the installed Kafka client: the wheel that pip installs cannot log in with Kerberos.
+"""Checks whether the installed Kafka client can log in with Kerberos: the wheel that pip installs cannot.
 
-Without this check, a configuration with Kerberos looks right, and the creation of every client fails.
+Without this check, a configuration with Kerberos would look right, and creating any client would fail.
 """
 
 from __future__ import annotations

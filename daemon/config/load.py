@@ -33,19 +33,21 @@ DEFAULT_PATHS: Final = (Path("tideline.yaml"), Path("/etc/tideline/tideline.yaml
 VALUE_CHARACTERS_MAX: Final = 100
 KEY_CHARACTERS_MAX: Final = 100
 SUGGESTIONS_MAX: Final = 100
-"""Unknown settings that get a suggestion; each takes a millisecond, and a foreign file has thousands."""
+"""Maximum number of unknown settings with a suggestion: each takes a millisecond, and a file of another
+program has thousands.
+"""
 
 _UNSHOWN_TYPES: Final = {"missing", "extra_forbidden"}
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Result of reading: the configuration, or None if it has problems that are more than warnings."""
+    """The result of reading: the configuration with its warnings, or None with the problems."""
 
     config: Config | None
     problems: tuple[Problem, ...]
     places: Mapping[Key, str]
-    """Where each setting that is set comes from: ``file:line``, or the name of an environment variable."""
+    """The origin of each set value: ``file:line``, or the name of an environment variable."""
 
 
 def find_file(path: Path | None) -> Path | None:
@@ -74,7 +76,7 @@ class ConfigReader:
         return Loaded(None if fatal else config, tuple(all_problems), document.places)
 
     def load(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
-        """Return the configuration, whose logins connections use from now on.
+        """Return the configuration; connections use its logins from now on.
 
         Raises ConfigError with the first problem and the number of the others.
         """
@@ -111,9 +113,7 @@ class ConfigReader:
 
 
 def _rename_settings(document: Document, section: type[BaseModel], key: Key = ()) -> Iterator[Problem]:
-    """Give settings with former names their current ones,
-    in a section and those below it; yield a warning for each.
-    """
+    """Rename settings with former names in a section and those below it; yield a warning for each."""
     values = document.section(key)
     for old, new in getattr(section, "renamed", {}).items():
         if old not in values:
@@ -157,9 +157,9 @@ def _problem(document: Document, model: type[Config], detail: ErrorDetails, *, s
 
 
 def _key(values: dict[str, Any], location: tuple[int | str, ...]) -> Key:
-    """Return the part of ``location`` that is in the document.
+    """Return the part of ``location`` that exists in the document.
 
-    Pydantic adds branches of unions and keys of mappings.
+    Pydantic adds the branches of unions and the keys of mappings.
     """
     key: list[str] = []
     inner: Any = values
@@ -177,7 +177,9 @@ def _key(values: dict[str, Any], location: tuple[int | str, ...]) -> Key:
 
 
 def _reason(detail: ErrorDetails, model: type[Config] | None, key: Key) -> tuple[str, str]:
-    """Return the reason, and a hint if there is one; without ``model``, no setting is suggested."""
+    """Return the reason of a problem, and a hint if there is one. Without ``model``, the hint suggests no
+    setting.
+    """
     match detail["type"]:
         case "missing":
             return "is missing", ""
@@ -194,7 +196,7 @@ def _reason(detail: ErrorDetails, model: type[Config] | None, key: Key) -> tuple
 
 
 def _suggestion(model: type[Config] | None, key: Key) -> str:
-    """Return a hint for an unknown setting: the known one that it resembles, or the list of all."""
+    """Return a hint for an unknown setting: a similar setting, or how to list all settings."""
     known = [] if model is None else _known_keys(model, key[:-1])
     close = get_close_matches(key[-1][:KEY_CHARACTERS_MAX], known, n=1)
     return f"did you mean {close[0]!r}?" if close else "run 'tideline config schema' to list all settings"
@@ -203,7 +205,7 @@ def _suggestion(model: type[Config] | None, key: Key) -> str:
 def _known_keys(model: type[BaseModel], path: Key) -> list[str]:
     """Return the settings of the section at ``path``.
 
-    The names of its entries stand between a section and its settings.
+    In a section with named entries, the name of an entry stands between the section and its settings.
     """
     if not path:
         return list(model.model_fields)
@@ -213,7 +215,7 @@ def _known_keys(model: type[BaseModel], path: Key) -> list[str]:
 
 
 def _shown(key: Key, detail: ErrorDetails) -> str | None:
-    """Return the given value; None for any that may be a secret, such as the value of a misspelled key."""
+    """Return the value to show; None if it may be a secret, such as the value of a misspelled key."""
     if detail["type"] in _UNSHOWN_TYPES or any(part == "secrets" or names_secret(part) for part in key):
         return None
     value = detail["input"]
@@ -226,7 +228,7 @@ def _shown(key: Key, detail: ErrorDetails) -> str | None:
 def use_logins_of(config: Config) -> None:
     """Let connections log in as ``config`` says, in the whole process.
 
-    Raises ConfigError if clusters disagree about a server.
+    Raises ConfigError if two clusters have different logins for one server.
     """
     logins: dict[str, dict[tuple[str, int], Login | None]] = {}
     for kind, clusters in (("sources", config.sources), ("targets", config.targets)):

@@ -1,4 +1,4 @@
-"""The configuration as a whole: the shared sections, and the composition with those of each capability.
+"""The class of the whole configuration: the shared sections, and those that capabilities add.
 
 It refuses unknown keys, so that a misspelled setting never means "the default". The rules between two
 sections are in the capabilities' ``crosscheck`` modules, so that one wrong field does not hide them. These
@@ -62,7 +62,7 @@ class Config(Section):
     docs: DocsConfig = Field(default=DocsConfig(), description="Address of the documentation.")
 
     def find_policy(self, name: str) -> PolicyConfig | None:
-        """Return the settings of a policy, even of one of a database of a pattern (``PATTERN.DATABASE``)."""
+        """Return the settings of a policy, including a policy of a pattern (``PATTERN.DATABASE``)."""
         pattern, dot, database = name.partition(".")
         if not dot:
             return self.policies.get(name)
@@ -72,14 +72,14 @@ class Config(Section):
         return patterns.policy_of(database)
 
     def policy(self, name: str) -> PolicyConfig:
-        """Return the settings of a policy known to exist."""
+        """Return the settings of an existing policy."""
         policy = self.find_policy(name)
         assert policy is not None, f"no policy {name!r}"
         return policy
 
     def name_on_target(self, source: str, target: str, database: str) -> str:
-        """Return the name that policies give a database of ``source`` on ``target``;
-        its own without a policy.
+        """Return the name on ``target`` of a database of ``source``: the one that a policy sets, or the same
+        name.
         """
         for policy in self.policies.values():
             if (policy.source, policy.target, policy.database) == (source, target, database):
@@ -104,17 +104,19 @@ class Config(Section):
                     yield f"{name}.{database}", own_policy
 
     def _names_explicitly(self, pattern: PolicyPatternConfig, database: str) -> bool:
-        """Whether an explicit policy, which takes precedence, replicates the database to the same target."""
+        """Whether an explicit policy replicates the database to the same target. It takes precedence over
+        patterns.
+        """
         ends = (pattern.source, pattern.target, database)
         return any(ends == (each.source, each.target, each.database) for each in self.policies.values())
 
     def secrets(self) -> tuple[str, ...]:
-        """Return every secret's text, for the logs to leave out."""
+        """Return the text of every secret, so that the logs can mask them."""
         return tuple(_secrets(self))
 
 
 def compose(sections: Iterable[ConfigSection[Any]]) -> type[Config]:
-    """Return the class of the configuration with ``sections`` in addition to the shared ones."""
+    """Return the class of the configuration with the shared sections and ``sections``."""
     fields: dict[str, Any] = {section.key: (section.annotation, section.field) for section in sections}
     return create_model("Config", __base__=Config, __doc__="Everything.", **fields)
 

@@ -1,7 +1,7 @@
 """Sizes and durations as text: ``512MiB``, ``1h30m``, ``7d``, in place of plain numbers.
 
 The unit of a setting is the last part of its name (``record_bytes_max``, ``drain_s``, ``retention_days``), so
-nothing else must declare it. A plain number always has this unit. Written values are valid input.
+no other declaration is necessary. A plain number always has this unit. Printed values are valid input.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def example_of(unit: str) -> str:
 
 
 def read_quantity(unit: str | None, value: Any) -> Any:
-    """Return a size or duration as number of its unit; return any other value unchanged."""
+    """Return a size or duration as a number in its unit; return any other value unchanged."""
     if unit is None or not isinstance(value, str) or not re.match(pattern_of(unit), value):
         return value
     sizes = _SIZES if unit.startswith("bytes") else _TIMES_MS
@@ -73,7 +73,9 @@ def quantity_text(name: str, value: Any) -> Any:
 
 
 class WholeNumber(click.IntRange):
-    """A whole number of an option or argument, with our words for click's "not in the range x>=0"."""
+    """A whole number as the value of an option or argument, with clearer errors than click's "not in the
+    range x>=0".
+    """
 
     name = "whole number"
 

@@ -9,7 +9,7 @@ from daemon.config.model import Config
 
 
 class ReplicatedDatabases:
-    """A set of names, which includes databases that do not exist yet but that a pattern covers."""
+    """The names of the replicated databases, including future databases that a pattern covers."""
 
     def __init__(self, config: Config, source: str) -> None:
         self._databases = {each.database for each in config.policies.values() if each.source == source}

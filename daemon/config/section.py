@@ -1,5 +1,4 @@
-"""The shared part of all sections of the configuration: strict models, the error of a validator, and
-declarations.
+"""The base of all sections of the configuration: strict models, validator errors, and declarations.
 
 A dataclass of the lower packages states its fields, defaults, bounds and descriptions once
 (``state.bounds``). ``setting`` takes a field from it into a section. ``ValueSection`` derives a whole
@@ -100,8 +99,8 @@ def matching(pattern: str, rule: str) -> AfterValidator:
 class ConfigSection(Generic[T]):
     """A top-level section that a capability adds to the configuration.
 
-    The start composes the configuration's class from these, so a type checker cannot see the attribute;
-    ``of`` gives the section's value with its type.
+    The process composes the configuration's class when it starts, so a type checker cannot see the attribute;
+    ``of`` returns the section with its type.
     """
 
     key: str
@@ -127,22 +126,20 @@ def setting(values: type[Any], name: str, *, note: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How to write a field in the configuration, if that differs from its value."""
+    """The form of a field in the configuration file, if it differs from the field's value."""
 
     annotation: Any
     parse: Callable[[Any], Any]
-    """Returns the value of a text."""
+    """Returns the value that a text stands for."""
     write: Callable[[Any], Any]
     """Returns the text of a value."""
 
 
 class ValueSection:
-    """The annotation of a field that is a section in the file,
-    and an instance of ``values`` after reading.
-    """
+    """Annotates a field that is a section in the file and an instance of ``values`` after reading."""
 
     def __init__(self, values: type[Any], *, renamed: Mapping[str, str] | None = None, **forms: Form) -> None:
-        """``renamed`` is the ``renamed`` of the section, and ``forms`` are those of its fields."""
+        """``renamed`` becomes ``Section.renamed``; ``forms`` has the forms of fields by their names."""
         self._values = values
         self._forms = forms
         hints = _read_hints(values, [field.name for field in fields(values) if field.name not in forms])
@@ -192,14 +189,14 @@ class ValueSection:
 
 
 def _read_hints(values: type[Any], names: list[str]) -> Mapping[str, Any]:
-    """Evaluate the types of some fields; imports for those of others may exist for type checkers alone."""
+    """Evaluate the types of the named fields. Other fields may have types that only type checkers import."""
     annotations = {name: values.__annotations__[name] for name in names}
     module = vars(sys.modules[values.__module__])
     return get_type_hints(SimpleNamespace(__annotations__=annotations), globalns=module, include_extras=True)
 
 
 def section_of(annotation: Any, metadata: Iterable[Any] = ()) -> tuple[type[BaseModel] | None, bool]:
-    """Return the section that a field of this type holds, and whether it holds several by name."""
+    """Return the section that a field of this type holds, and whether it holds several named sections."""
     for each in metadata:
         if isinstance(each, ValueSection):
             return each.model, False

@@ -1,8 +1,8 @@
 """The configuration as ``tideline config show`` prints it.
 
-It shows settings of Tideline, because a secret among them has its own type. Settings passed on to a library
-(``options``, ``conf``) have names that Tideline does not know: it shows their texts only under harmless
-names, and masks others.
+It shows Tideline's settings, among which a secret has its own type. Settings passed on to a library
+(``options``, ``conf``) have names that Tideline does not know: it shows their texts only if the name is known
+to be harmless, and masks the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HARMLESS: Final = re.compile(
 
 
 def show_settings(values: dict[str, Any], *, quantities: bool = False) -> dict[str, Any]:
-    """Return the settings of a configuration, dumped as JSON values, without possible secrets.
+    """Return the settings of a configuration as JSON values, without possible secrets.
 
     With ``quantities``, for readers, numbers of bytes and times become sizes and durations.
     """

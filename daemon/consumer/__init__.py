@@ -1,5 +1,5 @@
-"""The consumer: reads a source's topic and passes the events to a projection,
-in order, each once, without omissions.
+"""The consumer: reads a source's topic and passes each event to a projection once, in order, without
+omissions.
 
 ``fetcher`` reads from Kafka in a separate thread, and ``seeker`` finds the offset of a position.
 ``topic_reader`` decodes records, proves that no event is missing, and fills gaps of the topic.

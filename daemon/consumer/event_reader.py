@@ -1,5 +1,5 @@
-"""The port through which a projection reads events, alone (``topic_reader``) or together with others
-(``shared.subscription``).
+"""The port through which a projection reads events. ``topic_reader`` reads for one projection,
+``shared.subscription`` together with others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from state.event_log.positions import Position
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """When the last event of some events passed the steps before the projections, as Unix times."""
+    """Unix times at which the last event of a batch passed the steps before the projections."""
 
     relayed_s: float
     """The timestamp of its record in the topic."""
@@ -34,36 +34,40 @@ class Batch:
     projection (``daemon.consumer.shared.subscription``).
     """
     caught_up: bool
-    """Whether the topic ended after them."""
+    """Whether the topic ended after these events."""
     time_s: int | None = None
     """The time of the last event read; None if there was none."""
     sizes_bytes: tuple[int, ...] = ()
     """The length of each event's record."""
     passage: Passage | None = None
-    """Of the last event; None if unknown, as for an event read from the notification log."""
+    """The passage of the last event; None if unknown, for example for an event read from the notification
+    log.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """How long the stages of an event took, from the source to its effect, in seconds."""
+    """How long each stage of an event took, from the source to its effect, in seconds."""
 
     relay_s: float
-    """Until its record was in the topic: up to a second too long, because event times are whole seconds."""
+    """From the event until its record was in the topic: up to a second too long, because event times are
+    whole seconds.
+    """
     read_s: float
-    """Until the record's decoding."""
+    """From the topic until the record was decoded."""
     queue_s: float
-    """Until the start of its batch."""
+    """From decoding until the start of the event's batch."""
     apply_s: float
-    """Until the end of its batch."""
+    """From the start to the end of the event's batch."""
 
     @property
     def total_s(self) -> float:
-        """From the source to the effect."""
+        """The time from the source to the effect."""
         return self.relay_s + self.read_s + self.queue_s + self.apply_s
 
     @classmethod
     def of(cls, batch: Batch, began_s: float, ended_s: float) -> Self | None:
-        """Return those of the last event of a batch; None if unknown."""
+        """Return the stages of the last event of a batch; None if unknown."""
         if batch.passage is None:
             return None
         times_s = (
@@ -77,36 +81,34 @@ class Stages:
 
 
 class EventReader(Protocol):
-    """A projection's source of events. Used by one thread, but for ``status`` and ``find_passed``."""
+    """A projection's source of events. Only ``status`` and ``find_passed`` are thread-safe."""
 
     status: ReaderStatus
 
     @property
     def wakes(self) -> bool:
-        """Whether it wakes the projection when there are events; ``read`` then waits for none."""
+        """Whether the reader wakes the projection when there are events, so that ``read`` does not wait."""
 
     def find_passed(self) -> tuple[Position, int] | None:
-        """Return the position up to which the projection has applied its events, with the time of the last
-        one; None if unknown, or if it has something to do.
-        """
+        """Return the position, with its time, up to which nothing is left to apply; None if unknown."""
 
     def seek(self, position: Position) -> None:
         """Continue after ``position``; raise ConfigError, GapDetected, Transient."""
 
     def read(self, timeout_s: float) -> Batch:
-        """Return the next events, waiting up to ``timeout_s`` for the first;
-        raise ConfigError, GapDetected, Transient.
+        """Return the next events, after waiting up to ``timeout_s`` for the first. Raises ConfigError,
+        GapDetected, Transient.
         """
 
     def acknowledge(self, position: Position) -> None:
         """Record that all events up to ``position`` are applied."""
 
     def close(self) -> None:
-        """Release the resources of reading; ``seek`` may follow."""
+        """Release the resources for reading; ``seek`` may follow."""
 
 
 def missing_event_ids(topic: str) -> ConfigError:
-    """Return the error of a reader that needs event ids, at a topic without them."""
+    """Return the error for a topic whose records lack the event ids that its reader needs."""
     return ConfigError(
         "the records of the topic have no event ids",
         topic=topic,

@@ -1,4 +1,4 @@
-"""One budget for the fetched records of all readers of the process.
+"""One budget of memory for the fetched records of all readers of the process.
 
 Near the head, the projections of a source read together, and a daemon has few readers. After an outage, or
 with many projections that are behind, each reads on its own. A limit for each would then add up: a hundred
@@ -13,13 +13,15 @@ from typing import Final
 
 
 BYTES_MAX: Final = 64 * 1024 * 1024
-"""For all readers together."""
+"""The budget of all readers together."""
 SHARE_BYTES_MIN: Final = 256 * 1024
-"""A reader with less would fetch single records. More than 256 readers at once exceed the budget."""
+"""The smallest share: a reader with less would fetch single records. More than 256 readers at once exceed the
+budget.
+"""
 
 
 class FetchBudget:
-    """The budget of a process; for any thread."""
+    """The budget of a process. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -37,7 +39,7 @@ class FetchBudget:
             self._readers.discard(reader)
 
     def share(self, limit: int) -> int:
-        """Return how many bytes each reader may hold, at most its own ``limit``."""
+        """Return how many bytes a reader may hold, at most its own ``limit``."""
         share = self._bytes_max // max(1, len(self._readers))
         return min(limit, max(SHARE_BYTES_MIN, share))
 

@@ -1,12 +1,12 @@
 """Fetches records in a separate thread, into a bounded queue.
 
-Applying one batch may take minutes (a large copy), and a Kafka client needs constant polling. The thread
-keeps polling. While the queue is full it pauses the partition, so that memory stays bounded however far the
-projection is behind.
+Applying one batch may take minutes (a large copy), but a Kafka client must poll all the time. The thread does
+that. While the queue is full it pauses the partition, so that memory stays bounded however far the projection
+is behind.
 
-Offsets come only from the caller: ``assign`` instead of a group, and ``auto.offset.reset=error``. If the
-topic has lost the requested offset, the result says so (``lost``), instead of jumping silently to the end as
-librdkafka does by default.
+Only the caller sets offsets: ``assign`` instead of a group, and ``auto.offset.reset=error``. If the topic has
+lost the requested offset, the result says so (``lost``); by default, librdkafka would silently jump to the
+end.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class FetchResult:
     ended: bool = False
     """The end of the topic follows ``records``."""
     lost: str | None = None
-    """Why reading cannot continue at this offset: a new search of the position is necessary."""
+    """The reason why reading cannot continue at this offset, so that the position must be searched again."""
 
 
 class _Queue:
-    """Records between the two threads. The limits pause the fetching; it accepts
-    records that arrive anyway.
+    """Records between the two threads. Above its limits, fetching pauses, but the queue still accepts
+    records.
     """
 
     def __init__(self, records_max: int, bytes_max: Callable[[], int]) -> None:
@@ -94,8 +94,8 @@ class _Queue:
             self._changed.notify_all()
 
     def take(self, limit: int, timeout_s: float) -> FetchResult:
-        """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first;
-        then raise the failure that followed them.
+        """Return at most ``limit`` records, after waiting up to ``timeout_s`` for the first. Raises the
+        failure that followed the last record.
         """
         with self._changed:
             if not self._has_result():
@@ -110,7 +110,7 @@ class _Queue:
             return FetchResult(ended=self._ended, lost=self._lost)
 
     def wait_for_room(self, timeout_s: float) -> bool:
-        """If it is full, wait until half of it is free; return whether there is room."""
+        """Wait until half of the queue is free if it is full; return whether it has free capacity."""
         with self._changed:
             if not self._over(1):
                 return True
@@ -125,7 +125,7 @@ class _Queue:
 
 
 class Fetcher:
-    """Reads the topic from one offset on. Another offset needs another fetcher."""
+    """Reads the topic from one offset on. To read from another offset, create another fetcher."""
 
     def __init__(self, broker: BrokerSettings, topic: str, offset: int, settings: ConsumerSettings) -> None:
         self._timeout_s = broker.timeout_s
@@ -156,19 +156,15 @@ class Fetcher:
         self._thread.start()
 
     def take(self, limit: int, timeout_s: float) -> FetchResult:
-        """Return the fetched records, at most ``limit``; raise KafkaUnavailable, ConfigError (not
-        allowed).
-        """
+        """Return at most ``limit`` fetched records; raise KafkaUnavailable, ConfigError (access denied)."""
         return self._queue.take(limit, timeout_s)
 
     def commit(self, offset: int) -> None:
-        """Commit ``offset`` to the group, for information only. Returns immediately, and only logs a
-        failure.
-        """
+        """Commit ``offset`` to the group, for monitoring only. Returns at once; a failure is only logged."""
         self._to_commit = offset
 
     def close(self) -> None:
-        """Stop fetching, and wait for the thread, which ends within one poll."""
+        """Stop fetching, and wait until the thread ends, which takes at most one poll."""
         self._closing.set()
         self._thread.join()
         self._consumer.close()
@@ -214,9 +210,7 @@ class Fetcher:
             self._paused = False
 
     def _commit(self) -> None:
-        """Commit from this thread,
-        because the library's commit can block indefinitely while another thread polls.
-        """
+        """Commit from the polling thread: from another one, the library's commit can block indefinitely."""
         offset, self._to_commit = self._to_commit, None
         if offset is None:
             return
@@ -246,7 +240,7 @@ class Fetcher:
         self._queue.put(records, ended=ended, lost=lost, failure=failure)
 
     def _skip_batch(self, message: Message) -> TopicRecord:
-        """Continue after a batch that does not decompress; return a record without content for it."""
+        """Skip a batch that cannot be decompressed; return a record without content in its place."""
         first: Any = message.offset()
         topic = self._partition.topic
         with translate_errors("read the topic", topic=topic):

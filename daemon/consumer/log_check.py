@@ -19,16 +19,16 @@ from state.event_log.positions import Position
 
 
 class LogCheck:
-    """Compares records with one notification log. Used by one thread."""
+    """Compares records with one notification log. Use it from one thread only."""
 
     def __init__(self, log: GapFiller) -> None:
         self._log = log
         self._newest = 0
 
     def find_contradiction(self, event: Event, position: Position) -> ForeignRecord | None:
-        """Return why the source cannot have published ``event``, which is not expected after ``position``.
+        """Return why the source cannot have published ``event``; None if the event may be genuine.
 
-        None if it can be genuine. Raises Transient.
+        The event does not continue ``position``. Raises Transient.
         """
         if event.event_id > self._newest:
             self._newest = self._log.current_event_id()

@@ -55,7 +55,7 @@ class ProjectionMetrics(MetricTable):
         self._lock = threading.Lock()
 
     def type_label(self, kind: str) -> str:
-        """Return ``kind``, or ``other`` for a further type if there are ``TYPES_MAX`` already."""
+        """Return ``kind``, or ``other`` for a new type once there are ``TYPES_MAX`` labels."""
         with self._lock:
             if kind in self._types or len(self._types) < TYPES_MAX:
                 self._types.add(kind)
@@ -75,17 +75,19 @@ class ProjectionMetrics(MetricTable):
         self.loops.loop_failed(projection, code)
 
     def observe_visible(self, projection: str, event_id: int, event_time_s: int) -> None:
-        """Observe the delay of an effect that is visible now, of an event at ``event_time_s`` (Unix time)."""
+        """Observe the delay between an event at ``event_time_s`` (Unix time) and its effect, which is visible
+        now.
+        """
         delay_s = max(0.0, time.time() - event_time_s)
         self.visible_s.labels(self.series.label(projection)).observe(delay_s, _exemplar(event_id))
 
     def observe_stages(self, projection: str, event_id: int, stages_s: Mapping[str, float]) -> None:
-        """Observe the time of each stage of the delay, by ``NAME_s``."""
+        """Observe how long each stage took; the argument of a stage is ``NAME_s``."""
         label, exemplar = self.series.label(projection), _exemplar(event_id)
         for name, seconds in stages_s.items():
             self.stage_s.labels(label, name.removesuffix("_s")).observe(seconds, exemplar)
 
 
 def _exemplar(event_id: int) -> dict[str, str]:
-    """Return the labels by which Prometheus names one event of a bucket (OpenMetrics only)."""
+    """Return the exemplar labels that identify one event of a bucket (OpenMetrics only)."""
     return {"event_id": str(event_id)}

@@ -1,20 +1,18 @@
-"""The port of a projection, and the loop that drives it:
-opens it, seeks its position, then reads and applies events.
+"""The port of a projection, and the loop that opens it, seeks its position, and passes it events.
 
 ``follow`` is one run of the loop. ``ProjectionLoop`` keeps the projection and its reader over several runs.
 
 A projection is a reader of the topic with its own position, state file and failure domain.
 
-The consumer decodes, drops duplicates and proves contiguity, so a projection receives events in order, and
-each once per run. It owns its store, and commits its position in the same store transaction as the effects of
-the events. After a crash it receives all events that were not recorded again; ``apply`` is therefore
-idempotent.
+The consumer decodes, drops duplicates and proves contiguity, so a projection receives each event once per
+run, in order. It owns its store, and commits its position in the same store transaction as the effects of the
+events. After a crash, it receives all events after the recorded position again, so ``apply`` is idempotent.
 
 Every error ends the loop. The supervisor starts it again, and ``open`` returns the position to continue from.
 Recovery is therefore the same as a normal start.
 
 The loop runs in turns (``daemon.process.loops.loop``): it waits only for events that its own client fetches,
-and yields how long it rests.
+and otherwise yields how long it rests.
 """
 
 from __future__ import annotations
@@ -56,12 +54,12 @@ class ProjectionStatus:
     """Event time of the last applied event, for the lag in seconds."""
     quarantined: Sequence[str] = ()
     failures: Sequence[TableFailure] = ()
-    """Why each quarantined table is quarantined."""
+    """The reason for each quarantined table."""
     problem: str | None = None
     paused_since_s: int | None = None
-    """Unix time since which an operator has paused it."""
+    """Unix time at which an operator paused the projection."""
     stages: Stages | None = None
-    """Of the last event applied."""
+    """The stages of the last applied event."""
 
 
 class Projection(Protocol):
@@ -76,29 +74,29 @@ class Projection(Protocol):
         """The source whose topic it reads."""
 
     def prepare(self) -> Iterator[float]:
-        """Yield how long to rest until it may be opened, as while paused; end at once if a stop is
-        requested.
+        """Yield how long to rest while the projection must not be opened, for example while paused. Ends at
+        once if a stop is requested.
         """
 
     def open(self) -> Position:
         """Open the state and return the position to continue from.
 
-        Called at every (re)start, so it also discards the memory of a failed ``apply``. Raises ConfigError if
-        the projection was never started (no position yet) and cannot choose one itself.
+        Called at every start and restart, so it also discards what a failed ``apply`` left in memory. Raises
+        ConfigError if the projection was never started (no position yet) and cannot choose one itself.
         """
 
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in order and return the new position; their changes are then durable.
 
-        May apply only the first of them and raise. Recorded events count. After a restart, the reader passes
-        the rest again, and perhaps the last events if they changed nothing.
+        Even if it raises an error, it may have recorded the first events. After a restart, the reader passes
+        the others again, and perhaps some events that changed nothing.
         """
 
     def skip(self, position: Position, time_s: int) -> None:
         """Continue after ``position``: the events in between concern other projections.
 
         ``time_s`` is the time of the last of them. Called often, so it writes nothing; the position becomes
-        durable with the next effect, or later. It then costs a restart only the reading of these events.
+        durable with the next effect, or later. After a restart, these events are only read again.
         """
 
     def settle(self) -> float:
@@ -109,7 +107,7 @@ class Projection(Protocol):
         """
 
     def hold(self) -> Iterator[float]:
-        """Serve requests; yield how long to rest while the projection must not read and apply.
+        """Serve requests; yield how long to rest while the projection must not read or apply events.
 
         Called before each read.
         """
@@ -128,21 +126,22 @@ class ServedProjection(Projection, Protocol):
     """A projection that serves requests of commands between batches."""
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error;
-        return whether there were some, so that the loop runs again.
+        """Serve requests while the loop waits after an error.
+
+        Returns whether there were any, so that the loop runs again.
         """
 
 
 WAIT_S: Final = 0.5
-"""How long one read waits for events at most."""
+"""The longest time for which one read waits for events."""
 BUSY_WAIT_S: Final = 0.01
-"""The same while there is deferred work."""
+"""The same time while there is deferred work."""
 
 
 class ProjectionLoop:
     """A projection with its reader, as the supervisor runs it (``daemon.process.loops.heartbeat.Loop``).
 
-    A restart of the loop continues with both. So it releases the state only at a stop request.
+    Both stay open when the loop restarts; only a stop request releases them.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a loop, most of them by name
@@ -158,9 +157,9 @@ class ProjectionLoop:
     ) -> None:
         """``position`` and ``applied_time_s`` come from the state before it is open.
 
-        ``open_reader`` is called by the first run, and again after it failed. ``report`` receives the status
-        in every iteration. ``cross_gap`` lets the projection continue after lost events, and returns the
-        error that then ends the run. Without it, the loop fails.
+        The first run calls ``open_reader``, and again if that failed. ``report`` receives the status in every
+        iteration. ``cross_gap`` lets the projection continue after lost events, and returns the error with
+        which the run then ends. Without ``cross_gap``, a gap fails the loop.
         """
         self._projection = projection
         self._open_reader = open_reader
@@ -169,7 +168,7 @@ class ProjectionLoop:
         self._cross_gap = cross_gap
         self._reader: EventReader | None = None
         self.is_following = False
-        """Whether the projection follows events now; for any thread."""
+        """Whether the projection follows events now. Thread-safe."""
         self.status = ProjectionStatus(
             projection.name,
             projection.source,
@@ -179,13 +178,13 @@ class ProjectionLoop:
             quarantined=projection.quarantined(),
             failures=projection.failures(),
         )
-        """The last status; for any thread."""
+        """The last status. Thread-safe."""
 
     def read_status(self) -> ProjectionStatus:
-        """Return the last status, with the position up to which later events concern other projections only;
-        for any thread.
+        """Return the last status; its position includes later events that concern only other projections.
+        Thread-safe.
         """
-        # In this order: reports precede applications.
+        # Read ``find_passed`` before ``status``: the loop reports a status before it applies further events.
         passed = None if self._reader is None else self._reader.find_passed()
         status = self.status
         if passed is None or status.position is None or status.state != "following":
@@ -247,8 +246,8 @@ def follow(
     """Drive ``projection`` until ``heartbeat`` requests a stop, and yield how long to rest after each turn;
     ``report`` receives the status in every iteration.
 
-    ``last`` is the status of the run before, or as the state has it. The status has its position and
-    quarantine until the projection is open: while a target is down, they must not vanish. ``visible``
+    ``last`` is the status of the previous run, or from the state. Its position and quarantined tables stay in
+    the status until the projection is open, so that they do not vanish while a target is down. ``visible``
     receives the last event of each applied batch and its stages. Raises the errors of ``projection`` and
     ``reader``. Does not close the projection: the caller does.
     """
@@ -299,7 +298,7 @@ def follow(
             report(status)
             yield rest_s
         if (passed := reader.find_passed()) is not None:
-            # A projection that rests for long would read these events again after a restart.
+            # Otherwise, a projection that rests for long would read these events again after a restart.
             status = _skip(projection, Batch((), passed[0], caught_up=True, time_s=passed[1]), status)
     report(replace(status, state="stopped"))
 
@@ -321,7 +320,7 @@ def _apply(
 
 
 def _skip(projection: Projection, batch: Batch, status: ProjectionStatus) -> ProjectionStatus:
-    """Pass the end of a batch that has further events of other projections."""
+    """Skip the end of a batch, which has only events of other projections."""
     if batch.time_s is None or status.position is None:
         return status
     if batch.position.expected() <= status.position.expected():
@@ -331,8 +330,8 @@ def _skip(projection: Projection, batch: Batch, status: ProjectionStatus) -> Pro
 
 
 def _require_complete(position: Position, batch: Batch, name: str) -> None:
-    """Raise Inconsistent unless the projection applied the whole batch: it would never receive the rest
-    again.
+    """Raise Inconsistent unless the projection applied the whole batch, because the reader would never pass
+    the rest again.
     """
     last = batch.events[-1]
     if position != Position(last.event_id, last.part, last.parts):

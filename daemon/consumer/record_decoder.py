@@ -1,6 +1,6 @@
 """Decodes the records of a topic, and sends undecodable ones to the dead letters.
 
-If a source signs its records, it does not even decode one without a valid signature.
+If a source signs its records, a record without a valid signature is not even decoded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from state.errors import BadInput, ForeignRecord, MalformedEvent
 
 _LARGE_BYTES: Final = 32 * 1024
 _large: Final = threading.Lock()
-"""Held during the decoding of a large record, so that the threads of the process do not need the memory of
-several at once.
-"""
+"""A lock for decoding a large record, so that several threads do not need memory for one at the same time."""
 
 
 class RecordDecoder:
@@ -36,8 +34,8 @@ class RecordDecoder:
         self.foreign = 0
 
     def decode(self, record: TopicRecord) -> Event | None:
-        """Return the record's event; None, after sending it to the dead letters, if it has no event id or no
-        signature.
+        """Return the record's event. Sends a record without event id or valid signature to the dead letters,
+        and returns None.
         """
         signatures = self._settings.signatures
         if (

@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 _WITHOUT_IDS: Final[frozenset[str]] = frozenset({"apiary", "apiary-sns"})
 _LOOK_BACK: Final = 50
-"""Offsets at the end of the topic that are read to detect its format; the last ones may be markers."""
+"""How many offsets at the end of the topic to read to detect its format; the last ones may be markers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,7 @@ class Seeker:
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
 
     def look_back(self, position: Position, records: int) -> Position:
-        """Return a position that is ``records`` earlier, or less if the topic has fewer; raise the errors of
-        ``seek``.
-        """
+        """Return a position up to ``records`` records earlier; raise the errors of ``seek``."""
         end = self.seek(position).offset
         with OffsetReader(self._broker, self._topic.name) as reader:
             low = max(reader.watermarks().low, end - records)
@@ -92,7 +90,7 @@ class Seeker:
         return min(position, Position(first.event_id) if first.part else Position.before(first.event_id))
 
     def next_offset(self, position: Position) -> int | None:
-        """Return the offset of the next event; None if the topic does not contain it, or not signed."""
+        """Return the offset of the next event; None if the topic does not have it with a valid signature."""
         if self.offsets_are_ids:
             return None
         self._check_identity()

@@ -1,4 +1,4 @@
-"""Settings and status of a reader, and the ports that it needs."""
+"""Settings and status of a reader of the topic, and the ports that it uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """One projection's reader."""
+    """Settings of one projection's reader."""
 
     group: str
     """Consumer group under which offsets are visible to monitoring tools. Tideline never reads them."""
@@ -50,7 +50,7 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingSettings:
-    """The shared reader of a source (``daemon.consumer.shared.reader``)."""
+    """Settings of a source's shared reader (``daemon.consumer.shared.reader``)."""
 
     window_events: int = 4_000
     window_bytes: int = 16 * 1024 * 1024
@@ -98,7 +98,7 @@ class ReaderStatus:
     """Dead letters without a valid signature, or that the source's notification log contradicts."""
 
     def add_counts(self, later: ReaderStatus, earlier: ReaderStatus) -> ReaderStatus:
-        """Return this status with the counts of another reader that read in between."""
+        """Return this status plus the counts of another reader between ``earlier`` and ``later``."""
         return replace(
             self,
             events=self.events + later.events - earlier.events,
@@ -112,7 +112,7 @@ class ReaderStatus:
 
 
 class GapFiller(Protocol):
-    """Source of events that the topic has lost; the relay's ``Outbox`` is one."""
+    """Reads events that the topic has lost; the relay's ``Outbox`` is one."""
 
     def current_event_id(self) -> int:
         """Return the id of the source's newest event."""
@@ -120,8 +120,8 @@ class GapFiller(Protocol):
     def records(self, first: int, last: int, *, is_partly_read: bool = False) -> Iterator[Record]:
         """Yield the records of events ``first`` to ``last`` as the relay would write them.
 
-        ``is_partly_read`` says that the reader has parts of the first one: its records may then be other
-        ones, which end the event. Raises GapDetected, Transient.
+        ``is_partly_read`` says that the reader already has some parts of the first event; the source may then
+        complete it with other records. Raises GapDetected, Transient.
         """
 
     def close(self) -> None:

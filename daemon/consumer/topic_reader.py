@@ -1,8 +1,8 @@
 """Turns the records of a topic into contiguous events.
 
-Offsets prove little: some have no record (markers, expiry), and a topic can change while the reader reads it
-(truncated or recreated). Event ids are contiguous, so the reader compares each event with the last one
-delivered:
+Offsets do not prove that a record is the next one: some have no record (markers, expiry), and a topic can be
+truncated or recreated while the reader reads it. Event ids are contiguous, so the reader compares each event
+with the last one delivered:
 
 - It delivers the next event.
 - It drops and counts an event delivered before.
@@ -15,11 +15,11 @@ delivered:
 A relay that lost events itself writes one record that says which (``EventsLost``). It is a gap for every
 position before its end.
 
-An undecodable record goes to the dead letters first (``record_decoder``). If it contains its event id, the
-reader then delivers it as Undecodable, so that the projection can quarantine its table. If it does not name a
-database, it could concern every table; the reader then reads it again from the notification log, and delivers
-it as Undecodable only if that fails too. It skips a record without an event id. If that was an event, the ids
-have a gap.
+An undecodable record goes to the dead letters first (``record_decoder``). If the record contains its event
+id, the reader then delivers it as Undecodable, so that the projection can quarantine its table. If the record
+does not name a database, it could concern every table; the reader then reads the event from the notification
+log, and delivers it as Undecodable only if that fails too. The reader skips a record without an event id. If
+it was an event, the ids then show a gap.
 
 A record that the notification log contradicts is not of this source (``log_check``). It goes to the dead
 letters. The reader queries the log before it repairs a gap, so a forged id has no effect. If a source signs
@@ -27,8 +27,8 @@ its records, the reader skips those without a valid signature in the same way, a
 
 If reading fails, the call returns the events before the failure, and the next call raises the error.
 
-Formats without event ids have only offsets. Then the id is offset + 1, missing offsets are normal, and gaps
-remain.
+Formats without event ids have only offsets. Then the id is offset + 1, missing offsets are normal, and lost
+events go unnoticed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _REMEDY: Final = (
 
 
 class TopicReader:
-    """Reads one topic for one projection. ``status`` is for any thread, the rest for one.
+    """Reads one topic for one projection. Use it from one thread only; ``status`` is thread-safe.
 
     Call ``seek`` first. After an error call ``close``, then ``seek`` again.
     """
@@ -98,7 +98,7 @@ class TopicReader:
 
     @property
     def wakes(self) -> bool:
-        """False: ``read`` waits for events."""
+        """Always False: ``read`` waits for events instead."""
         return False
 
     def find_passed(self) -> None:
@@ -114,8 +114,9 @@ class TopicReader:
         return self._seeker.look_back(position, records)
 
     def seek(self, position: Position) -> None:
-        """Continue after ``position``;
-        raise ConfigError, KafkaUnavailable, GapDetected (formats without event ids).
+        """Continue after ``position``.
+
+        Raises ConfigError, KafkaUnavailable, GapDetected (formats without event ids).
         """
         try:
             start = self._seeker.seek(position)
@@ -138,10 +139,9 @@ class TopicReader:
             raise missing_event_ids(self.status.topic)
 
     def read(self, timeout_s: float) -> Batch:
-        """Return the next events, at most ``batch_events`` and about ``batch_bytes``,
-        waiting up to ``timeout_s`` for the first.
+        """Return the next events, at most ``batch_events`` and about ``batch_bytes``.
 
-        Raises GapDetected with both ids; ConfigError, Transient.
+        Waits up to ``timeout_s`` for the first. Raises GapDetected with both ids, ConfigError and Transient.
         """
         if self._failure is not None:
             raise self._failure
@@ -161,7 +161,10 @@ class TopicReader:
         return Batch(tuple(events), self._position, caught_up, time_s, tuple(sizes_bytes), passage)
 
     def _read(self, events: list[Event], sizes_bytes: list[int]) -> tuple[int, int]:
-        """Append the next events and their lengths; return how many were duplicates, and filled a gap."""
+        """Append the next events and their lengths.
+
+        Returns how many were duplicates, and how many filled a gap.
+        """
         duplicates = filled = size_bytes = 0
         while (
             len(events) < self._settings.batch_events
@@ -210,7 +213,10 @@ class TopicReader:
             self._filler.close()
 
     def _take(self, timeout_s: float) -> bool:
-        """Fetch more records if the buffer is empty; return whether the topic ends after them."""
+        """Fetch more records if the buffer is empty.
+
+        Returns whether the topic ends after the buffered records.
+        """
         assert self._fetcher is not None, "seek first"
         if self._ahead or self._filling is not None:
             return False
@@ -241,11 +247,10 @@ class TopicReader:
         return record
 
     def _read_again(self, record: TopicRecord, event: Undecodable) -> tuple[TopicRecord, Event]:
-        """Return the record and event of the notification log
-        in place of a record that could concern every table.
+        """Replace a record that could concern every table by the same event from the notification log.
 
-        Returns the given ones, with a hint, if the log does not have the event, or has nothing better. Raises
-        Transient.
+        Returns the given record and event, with a hint, if the log does not have the event or it is as
+        unreadable there. Raises Transient.
         """
         if record.offset is None or self._filler is None or self._decoder.offsets_are_ids:
             return record, event
@@ -260,8 +265,8 @@ class TopicReader:
         return record, replace(event, error=_with_remedy(event.error))
 
     def _is_foreign(self, record: TopicRecord, event: Event, step: Step | None) -> bool:
-        """Return whether the log contradicts a record that does not simply continue the topic; it is then a
-        dead letter.
+        """Check a record that does not simply continue the topic. If the log contradicts it, write a dead
+        letter and return True.
         """
         if step is Step.NEXT and not isinstance(event, EventsLost):
             return False
@@ -279,8 +284,8 @@ class TopicReader:
         return Step.NEXT if step is Step.GAP and self._decoder.offsets_are_ids else step
 
     def _ends_partial_event(self, record: TopicRecord, event: Event) -> bool:
-        """Return whether this is the last part of the event after its first parts, as the notification log
-        has it.
+        """Return whether this record is the last part, from the notification log, of an event whose first
+        parts were read.
 
         The relay may have added parts read from files (``handlers.decoding.records.commit_parts``); the log
         has fewer then, or only the last one (``daemon.sources.partial_commits``).
@@ -303,8 +308,8 @@ class TopicReader:
             self._filled_before = None
 
     def _repair_gap(self, record: TopicRecord, event: Event) -> None:
-        """Find the events that are missing before ``event``,
-        or raise GapDetected (the steps of the module docstring).
+        """Find the events that are missing before ``event`` (the steps are in the module docstring). Raises
+        GapDetected.
         """
         expected = self._position.expected()
         are_lost = isinstance(event, EventsLost) and event.first_event_id <= expected[0]
@@ -341,7 +346,7 @@ class TopicReader:
         )
 
     def _fill_empty_topic(self) -> None:
-        """Read events that the log has beyond the position, because an empty topic cannot show a gap."""
+        """Read events after the position from the notification log: an empty topic cannot show a gap."""
         if self._filler is None:
             return
         current = self._filler.current_event_id()
@@ -349,7 +354,7 @@ class TopicReader:
             self._filling = self._fill(self._position.expected()[0], current)
 
     def _search_again(self, reason: str) -> None:
-        """Search the position again, because the topic no longer has the offset."""
+        """Search the offset of the position again, because the topic no longer has the old one."""
         self._lost_in_a_row += 1
         if self._lost_in_a_row > 1:
             raise KafkaUnavailable(
@@ -396,7 +401,5 @@ class TopicReader:
 
 
 def _with_remedy(error: BadInput) -> BadInput:
-    """Return ``error`` with the command that helps if an event is unreadable and does not say which table it
-    concerns.
-    """
+    """Return ``error`` with a hint: the command that helps if an unreadable event does not name its table."""
     return type(error)(error.message, hint=_REMEDY, **error.context)

@@ -1,7 +1,7 @@
-"""Dead letters over HTTP: the newest ones, and the action that decodes one of them again.
+"""Routes that list and show dead letters, and the action that decodes one of them again.
 
-They act like ``tideline dlq list``, ``show`` and ``replay``, for operators: a reason may quote a record. The
-list does not have the contents of records.
+They act like ``tideline dlq list``, ``show`` and ``replay``. Only operators may use them, because a reason
+may quote a record. The list omits the contents of records.
 """
 
 from __future__ import annotations
@@ -161,5 +161,5 @@ def show_letter(letter: DeadLetter) -> ShownLetter:
 
 
 def _read_number(text: str | None) -> int | None:
-    """Return the number in a header; None if another program wrote something else."""
+    """Return the number in a header; None if another program wrote the header in another form."""
     return int(text) if text is not None and text.isascii() and text.isdecimal() else None

@@ -1,3 +1,3 @@
-"""The metastore endpoint (``tideline serve``):
-accepts Thrift clients of any Hive version in front of one metastore.
+"""The metastore endpoint (``tideline serve``): accepts Thrift clients of any Hive version in front of one
+metastore.
 """

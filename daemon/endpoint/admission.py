@@ -1,12 +1,12 @@
-"""Decides which connections an endpoint keeps if there are too many.
+"""Decides which connection to close if an endpoint has too many.
 
-Refusing further clients would let a few hundred silent connections lock out all others for a day. So the
-endpoint closes the connection that has waited longest for its client instead: of the address with the most
-connections, because it causes the shortage, or of the new client's address if it has reached its limit. It
-never chooses a client whose call is in progress, unless that client does not read its answer. Clients of Hive
-repeat a call whose connection was closed.
+If the endpoint refused further clients, a few hundred silent connections could lock out all others for a day.
+Instead, it closes the connection that has waited longest for its client. It chooses among the connections of
+the address with the most of them, which causes the shortage, or of the new client's address if that has
+reached its limit. It never chooses a client whose call is in progress, unless that client does not read its
+answer. Clients of Hive repeat a call whose connection was closed.
 
-Only if no connection waits is the new one refused.
+Only if no connection waits does the endpoint refuse the new one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def admit(
 ) -> Admission[C]:
     """Decide on a new connection of ``address``.
 
-    ``connections`` are the open ones with their addresses; ``waiting_since`` returns since when one has
-    waited for its client, None if it does not.
+    ``connections`` are the open ones with their addresses. ``waiting_since`` returns the time since which a
+    connection has waited for its client; None during a call.
     """
     open_now = list(connections)
     counts = Counter(other for _, other in open_now)

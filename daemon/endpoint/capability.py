@@ -1,5 +1,5 @@
-"""The metastore endpoint as a capability:
-``tideline serve``, alone or, for the sources in section ``serve``, run by the daemon.
+"""The metastore endpoint as a capability: ``tideline serve``, alone or, for the sources in section ``serve``,
+run by the daemon.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint(Capability):
-    """Serves the metastore's own protocol to clients of any Hive version."""
+    """Serves the metastore's Thrift protocol to clients of any Hive version."""
 
     heading = "Metastore endpoint"
     commands = (

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the option for a limit of the endpoint: default, bounds and help are those of the setting."""
+    """Return the command-line option for a limit of the endpoint, with the default, bounds and help of its
+    setting.
+    """
     default: float = getattr(EndpointSettings(metastores=()), name)
     bounds: Any = bounds_of(EndpointSettings)[name]
     unit = unit_of(name)

@@ -1,12 +1,13 @@
-"""The texts of partition filters, rewritten for a metastore of Hive 4, for one connection.
+"""Rewrites the partition filters of one connection for a metastore of Hive 4.
 
-It translates filters of old clients before answering or forwarding a call (``rewriting.translate_filter``).
-It rewrites a forwarded filter so that the metastore's database loses no partition
-(``rewriting.compare_by_bytes``). Other versions of the metastore receive every filter unchanged.
+It translates filters of old clients before the endpoint answers or forwards a call
+(``rewriting.translate_filter``). It rewrites a filter before forwarding so that the metastore's database
+loses no partition (``rewriting.compare_by_bytes``). Metastores of other versions receive every filter
+unchanged.
 
-A client that makes a call that Hive 4 dropped is a client of Hive 2 or 3. A client that makes a call, or
-sends a field, that Hive 3.1 lacks is a client of Hive 4. Otherwise only the form of a filter decides: a
-client that connects again may send a filter first.
+The calls of a client show its version. A call that Hive 4 dropped comes from Hive 2 or 3; a call or a field
+that Hive 3.1 lacks comes from Hive 4. Before such a call, for example if a client connects again and sends a
+filter first, the form of the filter decides.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FIELDS_OF_HIVE_3: Final = frozenset({1, 2, 3, 4})
 """Fields of the request of ``GET_TABLE`` that Hive 3.1 declares; Hive 4 always sends another, its engine."""
 _KEPT_MAX: Final = 1024
 _KEPT_CHARS_MAX: Final = 4096
-"""Filters with a stored translation, because clients repeat them, and their length."""
+"""Limits of number and length of filters with a cached translation, because clients repeat filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class _FilterCall:
     filter: int
     limit: int | None
     is_request: bool = False
-    """Whether they are in one struct."""
+    """Whether the arguments are in one request struct."""
 
 
 _CALLS: Final = {
@@ -69,16 +70,18 @@ class FilterTexts:
         """Whether the metastore is Hive 4; None until it was queried."""
 
     def translate(self, request: Message, metastore: Metastore) -> Message:
-        """Return the request with the filter that Hive 4 reads as the client means it; raises the errors of
-        ``metastore``.
+        """Return the request with a filter that means for Hive 4 what the client means.
+
+        Raises the errors of ``metastore``.
         """
         if self._client is ClientVersion.UNKNOWN:
             self._client = _recognize(request)
         return self._rewrite(request, metastore, lambda text, _: _translate(text, self._client))
 
     def order(self, request: Message, metastore: Metastore) -> Message:
-        """Return the request for forwarding, with a filter that loses no partition; raises the errors of
-        ``metastore``.
+        """Return the request to forward, with a filter that loses no partition.
+
+        Raises the errors of ``metastore``.
         """
         return self._rewrite(request, metastore, _order)
 

@@ -1,4 +1,4 @@
-"""Metrics of the endpoint. Names of forwarded calls are not labels, because clients choose them."""
+"""Metrics of the endpoint. The names of forwarded calls are not labels, because clients may send any name."""
 
 from __future__ import annotations
 

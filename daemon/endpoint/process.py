@@ -1,5 +1,5 @@
-"""An endpoint as a process: it listens until SIGTERM, then lets calls in progress end.
-It may serve ``/livez`` and ``/metrics``.
+"""Runs an endpoint as a process until SIGTERM, then finishes calls in progress. It may serve ``/livez`` and
+``/metrics``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def run_endpoint(
 
 @contextmanager
 def _probes(registry: CollectorRegistry, http: ProbesAddress | None) -> Iterator[str | None]:
-    """Serve ``/metrics`` and ``/livez`` at an address, if any, and yield it."""
+    """Serve ``/metrics`` and ``/livez`` during the block if there is an address; yield the address."""
     if http is None:
         yield None
         return
@@ -99,7 +99,7 @@ def _probes(registry: CollectorRegistry, http: ProbesAddress | None) -> Iterator
 def endpoint_routes(
     registry: CollectorRegistry, http: ProbesAddress, refused: Callable[[str], None]
 ) -> Sequence[Route]:
-    """Return the routes; they never wait for the metastore."""
+    """Return the routes of ``/livez`` and ``/metrics``, which never wait for the metastore."""
 
     async def livez(_request: Request) -> Response:  # noqa: RUF029 - answered from memory
         return probe_response()

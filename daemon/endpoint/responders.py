@@ -1,7 +1,7 @@
-"""The port for everything that answers a call instead of forwarding it unchanged.
+"""The port of responders: objects that answer a call, so that the session does not forward it unchanged.
 
 A session tries its responders in order and forwards a call that none of them answers. A responder belongs to
-one connection, so it may remember facts about the server at the other end.
+one connection, so it may remember facts about that connection's metastore.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from daemon.endpoint.protocol.wire import Message
 
 
 class Metastore(Protocol):
-    """The metastore as a responder uses it."""
+    """The calls of the metastore that a responder needs."""
 
     def exchange(self, request: Message) -> Message:
         """Send a request and return its complete answer."""

@@ -1,8 +1,8 @@
 """The listening socket: one thread for each connection, and limits on their number (``admission``).
 
-Threads, because a session only waits for two sockets, and because a defect in one session then ends that
-session only. The endpoint closes a refused connection at once, which clients report and repeat; it would
-otherwise wait without an answer.
+It uses threads because a session mostly waits for two sockets, and because a defect then ends only one
+session. The endpoint closes a refused connection at once, so that the client reports it and tries again
+instead of waiting without an answer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ at once."""
 
 
 class EndpointServer:
-    """Accepts clients until closed. Raises ConfigError if the address is unusable."""
+    """Accepts clients until ``close``. Raises ConfigError if the address is unusable."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class EndpointServer:
         self._thread.start()
 
     def close(self) -> int:
-        """Stop accepting, give calls in progress ``drain_s``, and close everything; return the number of
-        interrupted calls.
+        """Stop accepting clients, wait up to ``drain_s`` for calls in progress, and close everything. Returns
+        the number of interrupted calls.
         """
         self._stopping.set()
         shut_down(self._listener, socket.SHUT_RDWR)  # wakes the thread in accept
@@ -108,7 +108,7 @@ class EndpointServer:
             self._begin(handle, str(client[0]))
 
     def _admit(self, address: str) -> bool:
-        """Return whether to accept a client; close the connection that it replaces."""
+        """Return whether to accept a client; close the connection that it displaces."""
         settings = self._settings
         with self._lock:
             admission = admit(

@@ -1,8 +1,8 @@
 """One client's connection and its own connection to the metastore.
 
-Each client has its own connection to the metastore, because the server keeps state for each connection:
-the user of ``set_ugi``, for example. Either side closing, failing or being silent for too long ends this
-session and no other.
+Each client has its own connection to the metastore, because the server keeps state for each connection: the
+user of ``set_ugi``, for example. If either side closes its connection, fails or is silent for too long, only
+this session ends.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BLOCKED_S: Final = 10.0
-"""Time after which a client that does not accept a piece of its answer counts as waited for."""
+"""A session whose client has not accepted a piece of its answer for this time counts as waiting."""
 CLIENT_GONE: Final = "client-gone"
-"""Code that counts a client's own disconnection in the middle of a call."""
+"""The error code under which the endpoint counts clients that disconnect during a call."""
 
 
 class Session:
@@ -54,7 +54,7 @@ class Session:
         budget: RequestBudget,
         responders: Sequence[Responder] = (),
     ) -> None:
-        """Serve a client; ``responders`` come before those that every session has."""
+        """Serve a client; the session tries ``responders`` before those that every session has."""
         self._client = client
         self._account = budget.open(self.abort)
         self._waiting_since: float | None = time.monotonic()
@@ -68,14 +68,16 @@ class Session:
 
     @property
     def waiting_since(self) -> float | None:
-        """Since when it has waited for the client (monotonic clock); None during a call. For any thread."""
+        """The time since which the session waits for its client (monotonic clock); None during a call.
+        Thread-safe.
+        """
         blocked = self._client.blocked_since
         if blocked is not None and time.monotonic() - blocked >= BLOCKED_S:
             return blocked
         return self._waiting_since
 
     def run(self) -> None:
-        """Answer calls; never raises for the client's or the metastore's behaviour."""
+        """Answer calls until the connection ends. Handles all errors of the client and the metastore."""
         try:
             self._serve()
         except TidelineError as error:
@@ -95,13 +97,13 @@ class Session:
             self._upstream.peer.close()
 
     def abort(self) -> None:
-        """End the session from another thread, in the middle of a call if need be."""
+        """End the session at once, even during a call. Thread-safe."""
         upstream = self._upstream
         for peer in (self._client, *([upstream.peer] if upstream is not None else [])):
             shut_down(peer.handle, socket.SHUT_RDWR)
 
     def finish(self) -> None:
-        """End the session from another thread, after the call in progress."""
+        """End the session after the call in progress. Thread-safe."""
         shut_down(self._client.handle, socket.SHUT_RD)
 
     def _serve(self) -> None:
@@ -148,8 +150,8 @@ class Session:
         return True
 
     def _wait_for_bytes(self, deadline: float) -> bool:
-        """Wait until the client sends;
-        return False after the deadline, or if the metastore closed its connection.
+        """Wait until the client sends. Returns False after the deadline, or if the metastore closed its
+        connection.
         """
         upstream = self._upstream
         ready = self._poll.poll(max(0.0, remaining_s(deadline)) * 1000)
@@ -164,8 +166,8 @@ class Session:
         return start
 
     def _begin_sasl(self) -> Transport | None:
-        """Let the client authenticate itself;
-        return the transport of its calls, None if the connection has ended.
+        """Let the client authenticate itself. Returns the transport of its calls, None if the connection has
+        ended.
         """
         settings, client = self._settings, self._client
         try:
@@ -193,7 +195,7 @@ class Session:
         return None
 
     def _note_activity(self) -> None:
-        """Begin to wait again, in a connection with unreadable calls."""
+        """Restart the waiting time, in a connection whose calls the endpoint cannot read."""
         self._waiting_since = time.monotonic()
 
     def _answer(self, request: Message, transport: Transport) -> None:

@@ -33,7 +33,7 @@ def parse_listen(text: str, option: str = "an address") -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSettings:
-    """All settings; the defaults suit a metastore with Hive's own defaults."""
+    """The settings of an endpoint. The defaults fit a metastore with Hive's defaults."""
 
     metastores: Sequence[Address]
     """Servers of one metastore; each connection uses the first one that accepts it."""
@@ -64,7 +64,7 @@ class EndpointSettings:
     """Size of a translated answer. Forwarded answers have no limit, because they are never in memory as a
     whole.
     """
-    # It is the time for one server, and for the handshake of TLS on either side.
+    # This applies to each server, and to the TLS handshake on either side.
     connect_s: Annotated[float, Interval(ge=0.1, le=3600)] = 10
     """Time to connect to the metastore."""
     request_s: float = 120.0
@@ -72,7 +72,7 @@ class EndpointSettings:
     (at most 256 KiB)."""
     first_byte_s: Annotated[float, Interval(ge=0.1, le=86_400)] = 30
     """Time in which a new client must begin its first request."""
-    # Hive's clients wait as long by default.
+    # Hive's clients wait for the same time by default.
     answer_s: Annotated[float, Interval(ge=0.1, le=86_400)] = 600
     """Time in which the metastore must begin or continue an answer."""
     idle_s: Annotated[float, Interval(ge=0.1, le=2_000_000)] = 86_400

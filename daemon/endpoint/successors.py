@@ -1,8 +1,9 @@
 """Calls that Hive 4.0.1 dropped, answered through their successors.
 
-The original call is sent first. Only if the server answers that it does not have the call is it translated,
-from then on without another attempt. A connection ends at one server of one version, so each connection needs
-one attempt for each call, and an upgrade or a mixture of versions behind one address cannot confuse it.
+The endpoint sends the original call first. If the server answers that it does not have the call, the endpoint
+translates it, and from then on does so without another attempt. A connection leads to one server of one
+version, so one attempt per call and connection is enough, even if servers of several versions share an
+address.
 
 Tables move between the answers as bytes, so they lose no field. Exceptions need no translation: the
 successors declare the same ones under the same numbers.
@@ -40,7 +41,7 @@ CATALOG_SEPARATOR: Final = "#"
 
 
 class SuccessorCalls:
-    """Answers dropped calls for one connection."""
+    """Answers calls that Hive 4 dropped, for one connection."""
 
     def __init__(self, metrics: EndpointMetrics) -> None:
         self._metrics = metrics
@@ -64,8 +65,8 @@ class SuccessorCalls:
 
 @dataclass(frozen=True, slots=True)
 class _Successor:
-    """A call with a successor that takes a request struct and
-    returns a result struct with the old result as field 1.
+    """The successor of a call: it takes a request struct, and returns a struct with the old result as field
+    1.
     """
 
     name: str
@@ -100,8 +101,8 @@ class _Successor:
 
 
 def split_catalog(database: str) -> tuple[str | None, str]:
-    """Split the form ``@catalog#database``,
-    in which clients of Hive 3 and later name a database of a catalog.
+    """Split ``@catalog#database``, the form in which clients of Hive 3 and later name a database of a
+    catalog.
     """
     if not database.startswith(CATALOG_MARKER) or CATALOG_SEPARATOR not in database:
         return None, database

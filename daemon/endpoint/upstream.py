@@ -1,7 +1,7 @@
-"""Connections to the metastore: one for each client,
-because the server keeps state for each connection, and the endpoint's own.
+"""Connections to the metastore: one for each client, because the server keeps state for each connection, and
+one for the endpoint's own queries.
 
-A client's connection carries the client's login. The endpoint logs in itself for its own queries, if the
+A client's connection carries the client's login. For its own queries, the endpoint logs in itself if the
 metastore requires SASL.
 
 The endpoint sends complete requests, so the metastore never sees half of one. It passes on a forwarded answer
@@ -52,8 +52,9 @@ class Upstream:
 
     @classmethod
     def of_endpoint(cls, settings: EndpointSettings) -> Upstream:
-        """Connect for queries of the endpoint itself, and log in if the metastore requires it;
-        raise MetastoreUnavailable.
+        """Connect for the endpoint's own queries, and log in if the metastore requires it.
+
+        Raises MetastoreUnavailable.
         """
         if settings.login is None:
             return cls(settings, Transport.BUFFERED)
@@ -93,8 +94,9 @@ class Upstream:
         return answer
 
     def forward(self, request: Message, client: Peer) -> None:
-        """Send a request and pass its answer on as it arrives;
-        raise AmbiguousCall, BadInput or ClientGone.
+        """Send a request and pass its answer on as it arrives.
+
+        Raises AmbiguousCall, BadInput or ClientGone.
         """
         self.send(request)
         if request.is_oneway:
@@ -152,8 +154,8 @@ def _connect(address: Address, settings: EndpointSettings) -> Peer:
 
 
 def refuse_own_address(settings: EndpointSettings) -> None:
-    """Raise ConfigError if a metastore's address is the endpoint's: it would forward a call to itself again
-    and again.
+    """Raise ConfigError if a metastore's address is the endpoint's own, which would then forward calls to
+    itself.
 
     The mistake is likely, because both have the same port by default. A name in front of the endpoint, such
     as a Kubernetes service, goes unnoticed.
@@ -185,8 +187,8 @@ def _resolve(host: str) -> set[str]:
 
 
 def check_metastore(settings: EndpointSettings) -> bool:
-    """Connect once and log a warning if that fails;
-    the endpoint serves in any case, because the metastore may start later.
+    """Connect once and log a warning if that fails. The endpoint serves in any case, because the metastore
+    may start later.
     """
     try:
         connect(settings)[1].close()
@@ -208,7 +210,7 @@ def deliver(client: Peer, data: bytes, timeout_s: float, start: bytes = b"") -> 
 
 
 class PeerChannel:
-    """A connection as the negotiation uses it (``frames.LimitedChannel``)."""
+    """Gives the SASL negotiation access to a connection (``frames.LimitedChannel``)."""
 
     def __init__(self, peer: Peer, timeout_s: float) -> None:
         self._peer = peer

@@ -1,1 +1,1 @@
-"""Flat event tables: settings, the loop that runs a Spark driver for each, answers, pages and commands."""
+"""Flat event tables: settings, loops that run a Spark driver for each table, answers, pages and commands."""

@@ -1,9 +1,9 @@
-"""Answers about flat tables: columns, fill rates,
-the users of each key, waiting keys with their reasons, and the history.
+"""Answers about flat tables: columns, fill rates, the users of each key, keys without a column, and the
+history.
 
 They come from the database of the key log, where the driver leaves a snapshot of the table with each batch.
-They need neither Spark nor the metastore, so they are available while the driver is down; they contain the
-age of the snapshot. Answers are plain values, which HTTP serves as JSON and as a page. The current files
+So the answers need neither Spark nor the metastore, and are available while the driver is down; they contain
+the age of the snapshot. Answers are plain values, which HTTP serves as JSON and as a page. The current files
 (``tideline split files``) come from the table's directory, without Spark and in parallel with its driver.
 """
 
@@ -41,7 +41,7 @@ Answer = dict[str, Any]
 
 
 class FlatAnswers:
-    """Answers about the configured flat tables; for any thread, and each may wait for the database."""
+    """Answers about the configured flat tables. Thread-safe. Every method may block on the database."""
 
     def __init__(self, config: Config, statuses: Callable[[], Sequence[FlatStatus]]) -> None:
         self._config = config
@@ -71,7 +71,7 @@ class FlatAnswers:
         return {"flat": rows}
 
     def show_table(self, name: str) -> Answer:
-        """Return columns, further keys and the history of one table; raise NotFound."""
+        """Return the columns, the other keys and the history of one table; raise NotFound."""
         from daemon.keylog.answers import read_keys
         from streaming.keylog.table_snapshots import read_changes, read_snapshot
 
@@ -131,7 +131,7 @@ class FlatAnswers:
         return next(entry for entry, each in FLAT.of(self._config).items() if each is flat), flat
 
     def open_log(self) -> KeyLog:
-        """Return the key log, which is opened when it is first needed; raise KeyLogUnavailable."""
+        """Return the key log, after opening it at the first call; raise KeyLogUnavailable."""
         with self._lock:
             if self._log is None:
                 self._log = open_key_log(self._config)
@@ -166,7 +166,7 @@ def _candidate(row: Mapping[str, Any]) -> Answer:
 
 
 def _totals(document: Mapping[str, Any]) -> Answer:
-    """Return sizes. The saving compares the files of sealed hours, with their known sizes, and their JSON."""
+    """Return the total sizes. The saving compares the files of sealed hours with the JSON of their rows."""
     names = (
         "partitions",
         "sealed",
@@ -186,7 +186,8 @@ def _totals(document: Mapping[str, Any]) -> Answer:
 def list_current_files(config: Config, flat: FlatConfig) -> dict[str, Any]:
     """Return the current files of a table, its columns and its partition columns.
 
-    Raises ConfigError if the table has no location here, and NotFound if its driver has not written it yet.
+    Raises ConfigError if this process knows no location of the table, and NotFound before its driver has
+    written it.
     """
     if flat.location is None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The hours of a flat table, as a picture with days from left to right and as a table."""
+"""The calendar of a flat table's hours: a picture with days from left to right, and the same as rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BREAK: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One day; hours as text, such as ``0-13, 15``, by kind."""
+    """One day: for each kind of hours, their text, such as ``0-13, 15``."""
 
     date: str
     hours: Mapping[str, str]
@@ -30,13 +30,13 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """The picture, in units of pixels, and the same as rows."""
+    """The picture as SVG paths in pixels, and the same as rows."""
 
     width: int
     paths: Mapping[str, str]
     """By kind: ``sealed``, ``open``, ``late`` and ``missing``."""
     labels: Sequence[tuple[int, str]]
-    """Where the first day of each month begins, and its name."""
+    """For each month, the position of its first day, and its name."""
     counts: Mapping[str, int]
     days: Sequence[Day]
     """The newest first."""
@@ -45,7 +45,7 @@ class Calendar:
 def draw_calendar(letters: Mapping[str, str]) -> Calendar | None:
     """Return the calendar of days with 24 letters each (``streaming.batch.calendar``); None without days.
 
-    Hours before the first one and after the last one are not missing.
+    Hours before the first and after the last hour with rows do not count as missing.
     """
     dates = sorted(letters)
     if not dates:
@@ -70,7 +70,7 @@ def draw_calendar(letters: Mapping[str, str]) -> Calendar | None:
 
 
 def _without_ends(rows: Sequence[str]) -> list[str]:
-    """Return the rows with spaces for the hours outside of the first and the last one."""
+    """Replace the hours before the first and after the last hour with rows by spaces."""
     text = "".join(rows)
     inner = text.strip("-")
     start = len(text) - len(text.lstrip("-"))
@@ -79,7 +79,7 @@ def _without_ends(rows: Sequence[str]) -> list[str]:
 
 
 def _place(dates: Sequence[str]) -> dict[str, int]:
-    """Return the column of each day; days without any hour leave a gap."""
+    """Return the column of each day; missing days leave a gap."""
     columns, column = {dates[0]: 0}, 0
     for before, date in pairwise(dates):
         column += 1 if _day(date) == _day(before) + 1 else 1 + _BREAK

@@ -39,7 +39,7 @@ class Flat(Capability):
         return (FLAT,)
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
-        """Yield the problems between flat tables, and between them and other sections."""
+        """Yield contradictions between flat tables, and between them and other sections."""
         from daemon.flat.checks import cross_problems
 
         return cross_problems(document)
@@ -88,9 +88,7 @@ class Flat(Capability):
         return flat_problems(config)
 
     def keyed_table(self, config: Config, name: str) -> KeyedTable:
-        """Return the raw table and the rules that decide about the keys of a table;
-        raise ConfigError for an unknown one.
-        """
+        """Return a flat table's raw table and the rules for its keys; raise ConfigError if it is unknown."""
         from daemon.flat.settings import flat_config
 
         return flat_config(config, name).keyed()

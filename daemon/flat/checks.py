@@ -1,8 +1,9 @@
-"""Checks of flat tables: rules between settings, and the findings of ``tideline config check --live`` on this
-machine, metastores and file systems.
+"""Checks of flat tables: rules between settings, and live checks of this machine, metastores and file
+systems.
 
-A driver needs half a minute to find out that its database or its landing directory does not exist; the live
-check needs one call for each. It sees at once whether Spark and its requirements are present.
+A driver needs half a minute to find out that its database or its landing directory does not exist; ``tideline
+config check --live`` needs one call for each. It also checks whether Spark and its requirements are
+installed.
 """
 
 from __future__ import annotations
@@ -45,10 +46,9 @@ def flat_problems(
     connect: Callable[[Sequence[str]], LiveMetastore] | None = None,
     require: Callable[[], None] | None = None,
 ) -> list[Problem]:
-    """Look for Spark, and for the database and the source's directory of every table that has a writer.
+    """Check Spark, and the database and the source directory of every table that has a driver.
 
-    Every failure is a problem, and raises nothing. ``require`` raises if something of Spark is missing on
-    this machine.
+    Returns every failure as a problem. ``require`` raises if a part of Spark is missing on this machine.
     """
     open_metastore = connect or _connect
     problems: list[Problem] = []
@@ -83,9 +83,7 @@ def _installation_problems(require: Callable[[], None]) -> Iterator[Problem]:
 
 
 def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Problem]:
-    """Yield a problem if the directory of the source cannot be listed. It skips file systems that only Spark
-    can open.
-    """
+    """Yield a problem if listing the source's directory fails. Skips file systems that need Spark."""
     from handlers.files.systems.schemes import open_file_systems
 
     path = None if flat.source is None or flat.source.kind != "directory" else flat.source.path
@@ -133,7 +131,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
 
 
 def _unknown_raw_tables(document: Document) -> Iterator[Problem]:
-    """The miner would skip a misspelt raw table, so none of its keys would become a column."""
+    """Yield unknown raw tables: the miner would skip one, so none of its keys would become a column."""
     mining = document.values.get("mining")
     raw_tables = (
         list(mining["raw_tables"])
@@ -149,7 +147,7 @@ def _unknown_raw_tables(document: Document) -> Iterator[Problem]:
 
 
 def _unknown_clusters(document: Document) -> Iterator[Problem]:
-    """The metastore of a flat table is that of a cluster, or given by its addresses."""
+    """Yield unknown clusters: a flat table names the metastore of a configured cluster, or its addresses."""
     clusters = [name for section in ("targets", "sources") for name, _ in entries(document, section)]
     for name, flat in entries(document, "flat"):
         cluster, key = flat.get("cluster"), ("flat", name, "cluster")
@@ -165,7 +163,7 @@ def _unknown_clusters(document: Document) -> Iterator[Problem]:
 
 
 def _shared_writers(document: Document) -> Iterator[Problem]:
-    """A table, its directory and its checkpoint have one writer each."""
+    """Yield tables, directories and checkpoints with more than one writer."""
     for setting in ("table", "location", "checkpoint"):
         owners: dict[str, str] = {}
         for name, flat in entries(document, "flat"):
@@ -181,7 +179,7 @@ def _shared_writers(document: Document) -> Iterator[Problem]:
 
 
 def _short_retention(document: Document) -> Iterator[Problem]:
-    """The key log must keep requests that count."""
+    """Yield tables that count requests for longer than the key log keeps them."""
     key = ("keylog", "retention_days")
     retention_days = number(document, key)
     if retention_days is None:

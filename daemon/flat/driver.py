@@ -1,8 +1,8 @@
-"""The process of a flat table's driver: signals, progress events, and the compatibility view that it keeps.
+"""The process of a flat table's driver: signals, progress events, and the compatibility view.
 
-The view lets former column names return values. It needs no Spark, only the table's entry in the metastore. A
-driver writes it again after each batch that has changed the columns. If writing the view fails, the driver
-continues and prints the reason; the view keeps its form until the next change.
+The view lets queries use former column names. Writing it needs only the metastore, not Spark. A driver writes
+it again after each batch that has changed the columns. If that fails, the driver prints the reason and
+continues; the view keeps its form until the next change of the columns.
 
 Before a manual run, the driver reads SQL files of the configuration into the key log, so that their keys
 become columns. The daemon mines all sources of queries itself (``mining.every_s``). Without it, the queries
@@ -59,7 +59,7 @@ def spark_commands() -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class DriverOrder:
-    """The settings of a driver, and its view."""
+    """The settings of a driver, and of its view."""
 
     settings: FlatSettings
     view: str | None
@@ -67,8 +67,8 @@ class DriverOrder:
 
 
 def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, once: bool) -> None:
-    """Run a driver until SIGTERM or SIGINT; the last event has the reason for its end, even if it could not
-    start.
+    """Run a driver until SIGTERM or SIGINT. The last event has the reason of the end, even if the start
+    failed.
 
     Main thread only. Raises the error that ended it.
     """
@@ -87,9 +87,7 @@ def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, 
 
 
 def _stop_when(stopping: threading.Event, driver: Driver) -> None:
-    """Stop ``driver`` after a signal. PySpark has replaced the handler of SIGINT in the meantime, so this
-    sets it again.
-    """
+    """Stop ``driver`` after a signal. Sets the handler of SIGINT again, because PySpark has replaced it."""
     signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
 
     def wait() -> None:
@@ -100,9 +98,10 @@ def _stop_when(stopping: threading.Event, driver: Driver) -> None:
 
 
 def hours_between(first: str | None, end: str | None) -> range | None:
-    """Return the hours from ``first`` to before ``end``, in seconds since 1970; None for all.
+    """Return the hours from ``first`` up to, but not including, ``end``, in seconds since 1970; None for all
+    hours.
 
-    Raises BadInput for a malformed hour, and if the end is not after the beginning.
+    Raises BadInput for a malformed hour, and if ``end`` is not after ``first``.
     """
     if first is None and end is None:
         return None
@@ -130,14 +129,12 @@ def parse_hour(text: str) -> int:
 
 
 def view_name(flat: FlatConfig) -> str:
-    """Return the name of the table's view: the configured one, or by default the table's name with the suffix
-    ``_compat``.
-    """
+    """Return the name of the table's view; by default the table's name with the suffix ``_compat``."""
     return flat.view or f"{flat.table.partition('.')[2]}_compat"
 
 
 def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
-    """Write the view of the current columns, with their former names; return a summary.
+    """Write the view, which has the current columns and their former names; return a summary.
 
     Raises ConfigError for a table in Spark's own catalog, NotFound if the table does not exist, and
     InvalidRequest if another table has the view's name.
@@ -167,8 +164,8 @@ def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
 
 
 def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> ProgressListener:
-    """Return a listener that passes events to ``progress``
-    and writes the view when an event has a new layout version.
+    """Return a listener that passes events to ``progress``, and writes the view if an event has a new layout
+    version.
     """
     shown: int | None = None
 
@@ -188,10 +185,10 @@ def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> 
 
 
 def mine_query_files(config: Config) -> int:
-    """Mine all sources of kind 'sql-files', unless the daemon does;
-    return the number of new or changed queries.
+    """Mine all sources of kind 'sql-files' unless the daemon does.
 
-    Raises ConfigError for sources without a raw table, and errors of the key log.
+    Returns the number of new or changed queries. Raises ConfigError for sources without a raw table, and
+    errors of the key log.
     """
     mining = MINING.of(config)
     sources = {name: each for name, each in mining.sources.items() if each.kind == "sql-files"}

@@ -1,9 +1,9 @@
-"""From the whole configuration to the settings of one flat table's driver:
-brokers, metastore, key log and the driver's address.
+"""Makes the settings of one flat table's driver from the configuration: brokers, metastore, key log and
+addresses.
 
 The daemon reads topics with librdkafka and Spark with Kafka's Java client, which name the same settings
-differently. This module translates the section ``kafka`` as far as there are equivalents. ``source.options``
-and ``source.secrets`` of the flat table have the rest, under the Java client's own names.
+differently. This module translates the section ``kafka`` as far as there are equivalents. Other settings
+belong in ``source.options`` and ``source.secrets`` of the flat table, under the Java client's names.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def flat_settings(config: Config, name: str) -> FlatSettings:
 
 
 def java_client(kafka: KafkaConfig) -> dict[str, str]:
-    """Return the settings of a Java client that reaches the same broker the same way, secrets included.
+    """Return the settings with which a Java client connects to the same broker, secrets included.
 
-    Raises ConfigError for a login mechanism without a translation; the table's own source must then have it.
+    Raises ConfigError for a login mechanism without a translation; it must then be in the table's ``source``.
     """
     options = {name: str(value) for name, value in kafka.options.items()}
     settings = options | {name: secret.get_secret_value() for name, secret in kafka.secrets.items()}

@@ -1,5 +1,5 @@
-"""The loop of a flat table:
-it keeps the table's Spark driver running and makes the table's row of the status.
+"""The loop of a flat table: runs the table's Spark driver, and makes its row of the status from the driver's
+events.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def loop_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FlatPart:
-    """The loop of one flat table, and its row of the status."""
+    """The loop of one flat table, with its row of the status."""
 
     job: Job
     status: Callable[[StatusContext], FlatStatus]
 
 
 def build_flat(runtime: Runtime, name: str, metrics: FlatMetrics) -> FlatPart:
-    """Return the loop of the flat table ``name``, and its row of the status; starts nothing yet."""
+    """Return the loop of the flat table ``name`` with its row of the status. Starts nothing."""
     flat, job = FLAT.of(runtime.config)[name], loop_name(name)
     loop = DriverLoop(
         build_command("split", "run", name, config_file=runtime.config_file),
@@ -59,7 +59,7 @@ def build_flat(runtime: Runtime, name: str, metrics: FlatMetrics) -> FlatPart:
 def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made from
     name: str, table: str, job: str, progress: DriverProgress, pid: int | None, moment: StatusContext
 ) -> FlatStatus:
-    """Return a table's row of the status, from the driver's progress and the state of its loop ``job``."""
+    """Return a table's row of the status, from its driver's progress and the state of its loop ``job``."""
     loop = moment.loops[job]
     known_s = moment.now_s if loop.state is LoopState.FOLLOWING else progress.reported_s
     return FlatStatus(
@@ -84,7 +84,7 @@ def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made fro
 
 
 class DriverLoop(ChildLoop):
-    """The driver of one table; its counts continue over restarts."""
+    """Runs the driver of one table; its counts continue when the driver restarts."""
 
     name = "driver"
     ended = DriverEnded
@@ -100,11 +100,11 @@ class DriverLoop(ChildLoop):
         self._measures.count_start()
 
     def count_refused(self, count: int) -> None:
-        """Count unreadable lines."""
+        """Count unreadable lines from the driver."""
         self._measures.count_refused(count)
 
     def process_event(self, event: Mapping[str, Any]) -> bool:
-        """Fold the event into the progress; every event but the last shows that the driver works."""
+        """Add the event to the progress; every event except the last shows that the driver works."""
         now = self.progress.after(event, time.time())
         self._measures.set_progress(self.progress, now)
         durations = event.get("durations")
@@ -119,7 +119,7 @@ class DriverLoop(ChildLoop):
             return None
         error = reported_error(stopped, self.clean)
         if isinstance(error, StateLocked):
-            # Another command holds the table, or a driver on another machine whose lease expires: neither
-            # needs an operator.
+            # Another command, or a driver on another machine, holds the table. Its lease ends, so this needs
+            # no operator.
             return DriverEnded("another process writes the table", reason=error.message)
         return error

@@ -1,7 +1,7 @@
-"""Metrics of flat tables: rows, unusable records, the lag, and how long batches take.
+"""Metrics of flat tables: rows, unusable records, lag, and the duration of batches.
 
-Counts and positions follow the reports of the driver (``daemon.flat.status``); each scrape computes the state
-and the lag in seconds, from the status.
+The reports of the driver set counts and positions (``daemon.flat.status``). Each scrape computes the state
+and the lag in seconds from the status.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class FlatMeasures:
         self._of("starts").inc()
 
     def count_refused(self, count: int) -> None:
-        """Count unreadable lines."""
+        """Count unreadable lines from the driver."""
         self._of("refused").inc(count)
 
     def observe_durations(self, durations: Mapping[str, float]) -> None:
@@ -104,7 +104,7 @@ class FlatMeasures:
                 self._of(name).observe(durations[name])
 
     def set_progress(self, before: DriverProgress, now: DriverProgress) -> None:
-        """Count the progress since ``before``, and set the driver's present values."""
+        """Count the progress since ``before``, and set the gauges to the driver's current values."""
         metrics, flat = self._metrics, self._flat
         for name in _COUNTERS:
             self._of(name).inc(getattr(now.counts, name) - getattr(before.counts, name))

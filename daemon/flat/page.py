@@ -1,8 +1,7 @@
-"""The pages of flat tables, the routes, and the forms of their answers:
-``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as JSON.
+"""Pages and routes of flat tables: ``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as JSON.
 
 TABLE is the name in the configuration or ``db.table``. The page of one table can also be a file, which loads
-nothing. Operators see which user queries which key; others see pseudonyms.
+nothing. Operators see which user queries which key; viewers see pseudonyms.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ Row = Mapping[str, Any]
 
 
 def flat_page(answer: Row) -> str:
-    """Return the page of one table as a file, complete in itself."""
+    """Return the page of one table as a file that needs no other files."""
     return render("flat_table.html", layout="file.html", **flat_values(answer))
 
 
@@ -230,10 +229,10 @@ _HIDING_KEY: Final = secrets.token_bytes(32)
 
 
 def hide_users(answer: Row) -> dict[str, Any]:
-    """Return the answer with a pseudonym for each user, for clients that may only view.
+    """Return the answer with a pseudonym for each user, for clients with only the role view.
 
-    A user has the same pseudonym everywhere until the daemon restarts. No file has the key, so trying all
-    names of a directory does not find the user.
+    A user has the same pseudonym everywhere until the daemon restarts. The key of the pseudonyms is only in
+    memory, so a viewer cannot find a user by trying all names.
     """
     rows = {
         name: [{**each, "users": [_pseudonym(user) for user in each["users"] or ()]} for each in answer[name]]

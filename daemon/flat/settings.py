@@ -34,7 +34,7 @@ from streaming.settings import (
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The values that a flat table takes from other sections."""
+    """The values of other sections that the settings of a flat table use."""
 
     bootstrap: str = ""
     client: Mapping[str, str] = field(default_factory=dict)
@@ -160,11 +160,11 @@ class FlatConfig(Section):
 
     @property
     def is_written(self) -> bool:
-        """Whether the table has a stream; otherwise reports have only its keys."""
+        """Whether the table has a stream; a table without one only has reports about its keys."""
         return self.location is not None
 
     def settings(self, around: Around) -> FlatSettings:
-        """Return the driver's settings, with values of other sections.
+        """Return the driver's settings, completed with values of other sections.
 
         Raises ConfigError if the table has no stream.
         """
@@ -210,7 +210,7 @@ FLAT: Final[ConfigSection[dict[str, FlatConfig]]] = ConfigSection(
 
 
 def flat_config(config: Config, name: str) -> FlatConfig:
-    """Return the flat table of that name, or with that ``db.table``. Raises ConfigError if there is none."""
+    """Return the flat table with this name or this ``db.table``; raise ConfigError if there is none."""
     for entry, flat in FLAT.of(config).items():
         if name in {entry, flat.table}:
             return flat

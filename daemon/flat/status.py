@@ -1,7 +1,7 @@
 """Progress of a flat table's driver, and the section ``flats`` of the daemon's status made from it.
 
-Events go one by one into one value. A batch reported twice, because the driver died before Spark recorded its
-end, counts once. A malformed event raises MalformedEvent and changes nothing.
+Each event makes a new value of the progress. A batch counts once, even if it is reported twice because the
+driver died before Spark recorded its end. A malformed event raises MalformedEvent and changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Name = Annotated[str, AfterValidator(lambda text: text[:100])]
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A ``started`` event, as far as the daemon uses it."""
+    """The fields of a ``started`` event that the daemon uses."""
 
     application: Annotated[str, AfterValidator(lambda text: text[:200])]
 
@@ -77,7 +77,7 @@ _IDLE: Final = TypeAdapter(_Idle)
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Batches and rows since the daemon's start, by the findings in the rows."""
+    """Batches and rows since the daemon's start, and how many rows had each problem."""
 
     batches: int = 0
     rows: int = 0
@@ -102,7 +102,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DriverProgress:
-    """A driver's reports so far."""
+    """The progress of a driver, from its events so far."""
 
     application: str = ""
     """Spark's name for the run."""
@@ -128,7 +128,9 @@ class DriverProgress:
 
     @property
     def lag_records(self) -> int | None:
-        """Records after the last batch, in all partitions; None if the source does not report them."""
+        """The number of records after the last batch, in all partitions; None if the source does not report
+        it.
+        """
         return sum(self.lag.values()) if self.lag else None
 
     def after(self, event: Mapping[str, Any], now_s: float) -> DriverProgress:
@@ -201,18 +203,18 @@ _GAUGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FlatStatus:
-    """One flat table: the state of its driver. The table itself is on its page."""
+    """One flat table: the state of its driver. Columns and keys are on the table's page."""
 
     name: str
     table: str
     """``db.table``."""
     state: str
     pid: int | None = None
-    """Of the driver."""
+    """The process id of the driver."""
     batch: int | None = None
     """The last batch that is in the table."""
     rows: int = 0
-    """Since the daemon's start, as are misfits and dead letters."""
+    """Rows since the daemon's start; misfits and dead letters count from the same time."""
     misfits: int = 0
     dead_letters: int = 0
     lag_records: int | None = None

@@ -1,7 +1,7 @@
 """Sections of a flat table.
 
-Rules, event time, sealing and limits are the values of ``state.columns.rules`` and ``streaming.settings``,
-read as they are. The source has a separate form in the configuration.
+The sections of rules, event time, sealing and limits are read into the classes of ``state.columns.rules`` and
+``streaming.settings``. The source has its own classes here.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ LimitsSection = Annotated[Limits, ValueSection(Limits)]
 
 
 class FlatSourceConfig(Section):
-    """The source of raw events:
-    a topic with one JSON document per record, or a directory of files of JSON lines.
+    """The source of raw events: a topic with one JSON document per record, or a directory of files of JSON
+    lines.
     """
 
     kind: Literal["kafka", "directory"] = Field(description="'kafka' or 'directory'.")
@@ -122,8 +122,8 @@ class FlatSourceConfig(Section):
         return self
 
     def value(self, bootstrap: str, options: dict[str, str]) -> KafkaSource | DirectorySource:
-        """Return the driver's form; ``bootstrap`` and ``options`` (of a Java client) apply if the section has
-        none.
+        """Return the source as the driver takes it; ``bootstrap`` and ``options`` (of a Java client) are the
+        defaults.
         """
         if self.path is not None and self.kind == "directory":
             return DirectorySource(self.path, self.files_per_batch, Documents(self.documents))

@@ -1,4 +1,6 @@
-"""Text of the commands about flat tables: events of a run, upkeep, backfills, and a plan like a diff."""
+"""Output of the commands about flat tables: events of a run, upkeep, backfills, and a plan in the form of a
+diff.
+"""
 
 from __future__ import annotations
 
@@ -78,9 +80,7 @@ def _progress_text(event: Mapping[str, Any]) -> str:
 
 
 def upkeep_text(result: UpkeepResult) -> str:
-    """Return the upkeep of a table in one line,
-    and a line for each of the first hours that are still open, with the reason.
-    """
+    """Return a line about a table's upkeep, and one for each of the first open hours, with the reason."""
     text = _upkeep_text(
         {
             name: getattr(result, name)
@@ -125,7 +125,7 @@ def _upkeep_text(counts: Mapping[str, Any]) -> str:
 
 
 def backfill_text(results: Sequence[BackfillResult]) -> str:
-    """Return a line per hour, and the number of hours split again."""
+    """Return a line for each hour, and a line with the number of hours split again."""
     lines = [
         f"{hour_text(each.hour)}  {number_text(each.raw_rows if each.is_done else each.rows):>12} rows  "
         + _backfill_outcome(each)
@@ -156,7 +156,7 @@ def plan_answer(table: str, proposal: Proposal) -> dict[str, Any]:
 
 
 def _missing_keys(proposal: Proposal) -> list[dict[str, Any]]:
-    """Return the requested keys that no row has had yet: each batch looks for them."""
+    """Return the requested keys that no row has contained yet; each batch looks for them."""
     decisions = (proposal.demand.decisions or {}).values()
     return [
         {
@@ -189,8 +189,8 @@ def _change(change: Change, proposal: Proposal) -> dict[str, Any]:
 
 
 def plan_text(answer: Mapping[str, Any]) -> str:
-    """Return the plan like a diff: ``+`` adds a column,
-    ``-`` empties one, ``~`` changes a type, ``?`` is a key that waits.
+    """Return the plan as a diff: ``+`` adds a column, ``-`` empties one, ``~`` changes a type, ``?`` marks a
+    key that waits.
     """
     changes: Sequence[Mapping[str, Any]] = answer["changes"]
     waiting = sum(each["mark"] == "?" for each in changes)

@@ -1,10 +1,10 @@
 """Connection settings for Kafka, and the translation of librdkafka's errors.
 
-librdkafka reconnects and retries on its own. An error that it reports has therefore either lasted longer than
-the timeout, or is a definite answer of the broker. The first becomes KafkaUnavailable, and the loop restarts;
-the second becomes an error that repeating does not resolve. Denied access belongs to the first: credentials
-expire, and operators renew them while the daemon runs. No KafkaException leaves the modules that use the
-library: they call ``translate_errors``.
+librdkafka reconnects and retries on its own. So if it reports an error, the retries have failed until the
+timeout, or the broker has refused the request. A timeout becomes KafkaUnavailable, and the loop restarts. A
+refusal becomes an error that a retry does not resolve. Denied access counts as unavailable, because
+credentials expire, and operators renew them while the daemon runs. No KafkaException leaves the modules that
+use the library: they call ``translate_errors``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound,
 
 LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
 """Log of librdkafka. Quiet by default, because relevant failures also become errors of the call."""
-# Without a handler Python prints warnings itself, and they would bury the error of a command that finds no
-# broker.
+# Without a handler, Python itself would print warnings, and bury the error of a command that finds no broker.
 LIBRARY_LOG.addHandler(logging.NullHandler())
 # Warnings report internal retries, for example while a coordinator is loading.
 LIBRARY_LOG.setLevel(logging.ERROR)
@@ -76,9 +75,10 @@ class BrokerSettings:
     """How long a broker may take to answer before it counts as unavailable."""
 
     def librdkafka(self, **settings: Any) -> dict[str, Any]:
-        """Return a client's configuration; ``a_b`` in ``settings`` stands for librdkafka's ``a.b``.
+        """Return the configuration of a client; a name ``a_b`` in ``settings`` stands for librdkafka's
+        ``a.b``.
 
-        Raises ConfigError if it needs Kerberos and the installed client cannot.
+        Raises ConfigError if the configuration needs Kerberos and the installed client does not support it.
         """
         if needs_kerberos(self.client) and not has_kerberos():
             raise ConfigError(
@@ -109,7 +109,7 @@ def _librdkafka(value: str | float | bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A record from Kafka. ``offset`` is None for one from the notification log."""
+    """A record of a topic. ``offset`` is None if the record was made from the notification log."""
 
     offset: int | None
     value: bytes | None
@@ -120,18 +120,18 @@ class TopicRecord:
 
     @property
     def time_s(self) -> int:
-        """The second of its timestamp."""
+        """The record's timestamp in whole seconds (Unix time)."""
         return self.time_ms // 1000
 
     @property
     def size_bytes(self) -> int:
-        """Its size in the queue."""
+        """The size of the value, which counts for the limits of queues."""
         return len(self.value or b"")
 
 
 @contextmanager
 def translate_errors(doing: str, **context: object) -> Iterator[None]:
-    """Convert a KafkaException of the block into an error of the tree; ``doing`` completes "cannot …"."""
+    """Convert a KafkaException in the block into an error of the tree with the message "cannot ``doing``"."""
     try:
         yield
     except KafkaException as error:
@@ -139,7 +139,7 @@ def translate_errors(doing: str, **context: object) -> Iterator[None]:
 
 
 def translate_error(error: KafkaError, doing: str, **context: object) -> TidelineError:
-    """Return Tideline's error for an error of librdkafka."""
+    """Return the error of the tree for an error of librdkafka."""
     values: dict[str, Any] = {**context, "kafka": error.name(), "reason": error.str()}
     if error.code() in _UNREACHABLE:
         return KafkaUnavailable("no Kafka broker answers", doing=doing, **values)
@@ -148,7 +148,7 @@ def translate_error(error: KafkaError, doing: str, **context: object) -> Tidelin
 
 
 def _meaning(code: int) -> tuple[type[TidelineError], str | None]:
-    """Return the class of the error for a code of librdkafka, and a hint if the class has no better one."""
+    """Return the error class for a code of librdkafka, and a hint unless the class's own is better."""
     if code in _NO_SUCH_TOPIC:
         return NotFound, "The topic does not exist; the relay creates it."
     if code in _TOO_LARGE:

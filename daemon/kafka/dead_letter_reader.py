@@ -2,11 +2,11 @@
 
 A replay has up to three steps:
 
-1. Decode the record with the current version. If that fails, it is still ``unreadable``.
-2. If the record contains its event id, it is ``readable``, and the replay ends. The version that wrote the
-   dead letter had a defect, and the table still needs a repair. The replay does not publish the record again,
-   because events have an order and readers skip those that they have passed.
-3. Otherwise its format has no event ids, and no order to preserve: write the record to its topic again
+1. Decode the record with the current version. If that fails, the outcome is ``unreadable``.
+2. If the record contains its event id, the outcome is ``readable``, and the replay ends. The version that
+   wrote the dead letter had a defect, and the table still needs a repair. The replay does not publish the
+   record again, because events have an order and readers skip those that they have passed.
+3. Otherwise the record's format has no event ids, and no order to preserve: write it to its topic again
    (``resent``).
 """
 
@@ -37,7 +37,7 @@ _NOTHING_MORE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A stored record; ``number`` identifies it for users, and is its offset in the dead-letter topic."""
+    """A dead letter. Its ``number`` is its offset in the dead-letter topic, by which users name it."""
 
     number: int
     put_at_s: int
@@ -50,14 +50,14 @@ class DeadLetter:
 
     @property
     def identity(self) -> tuple[str | None, ...]:
-        """The same for all repetitions of a dead letter."""
+        """The identity of the record, which all repetitions of its dead letter share."""
         return tuple(
             self.error.get(name) for name in ("topic", "partition", "offset", "event_id", "reader", "code")
         )
 
 
 class ReplayOutcome(StrEnum):
-    """The result of a replay."""
+    """The kind of result of a replay."""
 
     READABLE = "readable"
     """This version can decode it. The reader skipped its event, so the table that it names needs a repair."""
@@ -78,7 +78,7 @@ class ReplayResult:
 
 
 class DeadLetterReader:
-    """Reads the topic. Use it in a ``with`` block."""
+    """Reads the dead-letter topic. Use it in a ``with`` block."""
 
     def __init__(self, broker: BrokerSettings, topic: str) -> None:
         self._broker = broker
@@ -145,10 +145,7 @@ class DeadLetterReader:
             yield from self._from(max(low, number))
 
     def _find_ends(self) -> tuple[int, int]:
-        """Return the oldest offset of the topic and the one after the newest.
-
-        They are equal if the topic is empty or does not exist.
-        """
+        """Return the topic's oldest offset and the offset after its newest; equal if there is no record."""
         try:
             with translate_errors("read the dead letters", topic=self._topic):
                 low, high = self._consumer.get_watermark_offsets(
@@ -196,7 +193,7 @@ class DeadLetterReader:
 
 
 def _distinct(letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
-    """Yield each dead letter without its repetitions."""
+    """Yield each dead letter once, without its repetitions."""
     seen = set()
     for letter in letters:
         if letter.identity not in seen:
@@ -219,7 +216,7 @@ def _dead_letter(message: Any) -> DeadLetter:
 
 
 def _decode(letter: DeadLetter) -> tuple[Event, bool]:
-    """Decode ``letter``; return it, and whether it contains its event id. Raises BadInput."""
+    """Decode ``letter``; return its event, and whether the record contains its event id. Raises BadInput."""
     if "cut" in letter.error:
         raise LimitExceeded(
             "the dead letter contains only the beginning of the record", size_bytes=letter.error["cut"]

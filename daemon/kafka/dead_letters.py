@@ -1,8 +1,8 @@
 """Writer of dead letters: undecodable records, unchanged and with the reason.
 
 All sources share one topic. A dead letter consists of the original key, value and headers, and of headers
-``tideline.error.*`` with the error, the position of the record and the reader. The reader continues only
-after writing it, so no record is lost. A restarted reader writes the same dead letter again;
+``tideline.error.*`` with the error, the position of the record and the reader. The reader writes a dead
+letter before it continues, so no record is lost. A restarted reader writes the same dead letter again;
 ``DeadLetterReader`` returns it once.
 """
 
@@ -78,7 +78,7 @@ class DeadLetterWriter:
         return self._producer
 
     def _name(self, record: TopicRecord, event_id: int | None) -> str:
-        """Return the same name for the same record at every repetition."""
+        """Return the key of a record's dead letter, the same at every repetition."""
         place = f"event-{event_id}" if record.offset is None else str(record.offset)
         return f"{self._origin}/{PARTITION}/{place}/{self._reader}"
 

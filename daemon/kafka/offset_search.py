@@ -5,9 +5,9 @@ recreated, mirrored). The topic is in the order of (event id, part), so bisectio
 single reads for 100,000 records.
 
 A real topic also contains offsets without a record (transaction markers, expired records), records that are
-not events (skipped), and short disorder if two relays overlapped. Bisection still ends at a record above the
-position that follows one that is not. If that record is not the next event, the search reads a bounded number
-of records before it.
+not events (skipped), and short disorder if two relays overlapped. Bisection still ends at a record after the
+position whose predecessor is not. If that record is not the next event, the search also reads a limited
+number of records before it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIGNED_LOOK_BACK: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LocatedRecord:
-    """A record that names its event, and its offset."""
+    """A record that contains its event id, and its offset."""
 
     offset: int
     position: Position
@@ -53,11 +53,13 @@ class Records(Protocol):
         """Return the readable offsets."""
 
     def first_from(self, offset: int, end: int) -> LocatedRecord | None:
-        """Return the first record from ``offset`` up to but not including ``end`` that names its event."""
+        """Return the first record from ``offset`` up to, but not including, ``end`` that contains its event
+        id.
+        """
 
 
 def find_last(records: Records, *, upto: int = 2**63) -> LocatedRecord | None:
-    """Return the last record that names its event, at most event ``upto``; None if there is none.
+    """Return the last record with an event id of at most ``upto``; None if there is none.
 
     Searches backwards in growing strides, because the topic may end with markers and foreign records.
     """
@@ -119,10 +121,7 @@ def _next_before(records: Records, position: Position, offset: int) -> int:
 
 
 def is_at(records: Records, position: Position, offset: int) -> bool:
-    """Return whether the record at ``offset`` still has ``position``.
-
-    Then reading continues after it without a search.
-    """
+    """Return whether the record at ``offset`` still has ``position``, so that no search is necessary."""
     marks = records.watermarks()
     if not marks.low <= offset < marks.high:
         return False
@@ -138,11 +137,11 @@ def find_next(records: Records, position: Position) -> int | None:
 
 
 class OffsetReader:
-    """A consumer that reads single records at given offsets. Used in one thread and for a short time."""
+    """A short-lived consumer that reads single records at given offsets. Use it from one thread only."""
 
     def __init__(self, broker: BrokerSettings, topic: str, signatures: Signatures | None = None) -> None:
-        """With ``signatures``, it skips all others, and reads only the end of the topic: it may have millions
-        of records without one.
+        """With ``signatures``, the reader skips unsigned records, and reads only the end of the topic,
+        because the topic may have millions of unsigned records.
         """
         self._signatures = signatures
         self._topic = topic
@@ -157,11 +156,11 @@ class OffsetReader:
                 auto_offset_reset="error",
                 check_crcs=True,
                 fetch_wait_max_ms=50,
-                # One record is sufficient; the broker still sends a larger one completely
+                # One record is enough; the broker sends a record completely even if it is larger than this.
                 fetch_message_max_bytes=65536,
                 **READER_LIMITS,
                 queued_min_messages=1,
-                # By default, a client with a full queue waits 1 s before it fetches at a new offset.
+                # By default, a client with a full queue waits 1 s before it fetches from a new offset.
                 fetch_queue_backoff_ms=5,
             )
         )
@@ -181,7 +180,10 @@ class OffsetReader:
         return Watermarks(low if self._signatures is None else max(low, high - _SIGNED_LOOK_BACK), high)
 
     def first_from(self, offset: int, end: int) -> LocatedRecord | None:
-        """Return the first record in ``offset`` to ``end`` that names its event; raise KafkaUnavailable."""
+        """Return the first record in ``offset`` to ``end`` that contains its event id.
+
+        Raises KafkaUnavailable.
+        """
         return next(
             (found for at, value in self.values(offset, end) if (found := _locate(at, value)) is not None),
             None,
@@ -235,12 +237,12 @@ class OffsetReader:
 
 
 def _is_temporary(error: KafkaError) -> bool:
-    """Return whether the library recovers from the error on its own, as from a lost connection."""
+    """Return whether librdkafka recovers from the error on its own, for example from a lost connection."""
     return error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}  # noqa: SLF001 - as above
 
 
 def _locate(offset: int, value: bytes) -> LocatedRecord | None:
-    """Read the position of a record; None if it does not contain one."""
+    """Return the record with its position; None if it does not contain one."""
     try:
         return LocatedRecord(offset, Position(*_read_position(value)), value)
     except BadInput:
@@ -248,7 +250,9 @@ def _locate(offset: int, value: bytes) -> LocatedRecord | None:
 
 
 def _read_position(value: bytes) -> tuple[int, int, int]:
-    """Return event id, part and parts, of ``tideline-1`` records from their first bytes; raise BadInput."""
+    """Return event id, part and parts; those of a ``tideline-1`` record are in its first bytes. Raises
+    BadInput.
+    """
     try:
         return peek_position(value)
     except BadInput:

@@ -1,11 +1,11 @@
-"""Signatures of records, so that readers recognize those that the relay of their source did not write.
+"""Signatures of records, by which readers recognize the records of their source's relay.
 
 A relay signs each record with HMAC-SHA256. The signature covers the name of the source and the value, which
 contains the event id and the part. Readers therefore refuse a record of another source even if both have the
-same key. A record that was signed and is written again is a duplicate of its event, and has no effect.
+same key. If another program writes a signed record again, it is a duplicate of its event, and has no effect.
 
-The first key signs. Readers accept all, so that an operator can replace a key while records of the old one
-remain.
+The relay signs with the first key. Readers accept all keys, so that an operator can replace a key while the
+topic has records of the old one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Signatures:
 
     source: str
     keys: tuple[bytes, ...] = field(repr=False)
-    """The key that signs, and those accepted as well."""
+    """The signing key, followed by other keys that are accepted."""
 
     def sign(self, value: bytes) -> tuple[str, bytes]:
         """Return the header that signs ``value``."""
@@ -47,7 +47,7 @@ class Signatures:
 
 
 def source_signatures(name: str, source: SourceConfig) -> Signatures | None:
-    """Return the signatures of source ``name``; None without signatures."""
+    """Return the signatures of source ``name``; None if its records are not signed."""
     if source.signing is None:
         return None
     secrets = (source.signing.key, *source.signing.accept)

@@ -1,11 +1,11 @@
-"""The topic of one source: created, and verified at every start.
+"""The topic of one source: creates it, and verifies it at every start.
 
 A notification log has one order, and Kafka preserves order only within a partition. The topic therefore has
 exactly one partition; with a second one, a reader could see a commit before its writes. ``cleanup.policy`` is
 ``delete``, because compaction would drop events that share a key, which all events do.
 
-Identity: a topic deleted and created again has the same name but different contents. The broker's topic id
-distinguishes them (Kafka 2.8 and later). If there is none, the time of the earliest record does.
+A topic that was deleted and created again has the same name but other contents. The broker's topic id
+distinguishes the two (Kafka 2.8 and later); with older brokers, the time of the earliest record does.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """Range of offsets: ``low`` is the earliest, ``high`` is that of the next record."""
+    """The range of offsets: ``low`` is the earliest offset, ``high`` that of the next record."""
 
     low: int
     high: int
@@ -76,7 +76,7 @@ class Watermarks:
     def empty(self) -> bool:
         """Whether there is no offset to read.
 
-        If False, there may still be no record, because markers use offsets too.
+        If False, the topic may still have no record, because markers use offsets too.
         """
         return self.low >= self.high
 
@@ -86,10 +86,10 @@ _ADMINS_LOCK: Final = threading.Lock()
 
 
 def _share_admin(broker: BrokerSettings) -> AdminClient:
-    """Return the client that all topics of the same settings share; it is thread-safe.
+    """Return the thread-safe client that all topics of the same settings share.
 
-    Each projection has a topic object, and a client costs several threads and connections although it is
-    hardly used after the start.
+    Each projection has a topic object. A client costs several threads and connections, although it is hardly
+    used after the start.
     """
     key = (broker.bootstrap, broker.client_id, tuple(sorted(broker.client.items())))
     with _ADMINS_LOCK:
@@ -100,13 +100,14 @@ def _share_admin(broker: BrokerSettings) -> AdminClient:
 
 
 class Topic:
-    """Administration of one topic. Connects on first use; safe to use from several threads."""
+    """Administers one topic. Connects on first use. Thread-safe."""
 
     def __init__(self, broker: BrokerSettings, settings: TopicSettings) -> None:
         self._broker = broker
         self.settings = settings
         self.name = settings.name
-        # Kept alive, because librdkafka fails pending answers of an AdminClient that was garbage-collected.
+        # Keeps the client alive: librdkafka fails the pending answers of an AdminClient that was
+        # garbage-collected.
         self._admin = _share_admin(broker)
 
     def ensure(self) -> bool:
@@ -162,11 +163,14 @@ class Topic:
             )
 
     def limits_content(self) -> bool:
-        """Whether every batch has a limited content; raise NotFound, KafkaUnavailable."""
+        """Whether the topic's compression limits the content of every batch.
+
+        Raises NotFound, KafkaUnavailable.
+        """
         return self._config()["compression.type"] == CODEC
 
     def may_write(self) -> bool:
-        """Whether this user may write records; True if the broker does not tell. Raises NotFound."""
+        """Whether this user may write records; True if the broker does not report this. Raises NotFound."""
         operations = self._describe(include_authorized_operations=True).authorized_operations
         return operations is None or AclOperation.WRITE in operations
 
@@ -185,7 +189,7 @@ class Topic:
         return Watermarks(self._offset(_EARLIEST).offset, self._offset(_LATEST).offset)
 
     def limits(self) -> TopicLimits:
-        """Return the topic's limits and current content; raise NotFound, KafkaUnavailable."""
+        """Return the topic's retention limits and current content; raise NotFound, KafkaUnavailable."""
         config = self._config()
         retention_ms, retention_bytes = int(config["retention.ms"]), int(config["retention.bytes"])
         first = self._offset(OffsetSpec.for_timestamp(0))
@@ -199,7 +203,7 @@ class Topic:
     def _exists(self) -> bool:
         """Return whether the broker that answers knows the topic.
 
-        A user without the right to create topics needs no more.
+        This needs no right to create topics.
         """
         try:
             self._describe()
@@ -276,7 +280,7 @@ class Topic:
 
 
 def source_topic(config: Config, source: SourceConfig) -> Topic:
-    """Return the source's topic; raise ConfigError for settings that librdkafka rejects."""
+    """Return the topic of a source; raise ConfigError for settings that librdkafka rejects."""
     assert config.kafka is not None, "checked with the configuration"
     settings = TopicSettings(
         source.topic,

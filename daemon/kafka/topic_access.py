@@ -1,4 +1,4 @@
-"""Who may write to a topic, as the broker's access rules say.
+"""Reads from the broker's access rules who may write to a topic.
 
 A writer of a source's topic controls its readers, so ``tideline config check --live`` reports every writer
 besides the relay.
@@ -31,12 +31,12 @@ _WRITING: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
 
 @dataclass(frozen=True, slots=True)
 class TopicAccess:
-    """The rules that apply to a topic."""
+    """The access rules that apply to a topic."""
 
     has_rules: bool
     """Whether any rule applies to the topic. If not, the broker may have no authorizer."""
     writers: frozenset[str] = frozenset()
-    """Principals that a rule allows to write, and no rule denies it from every host."""
+    """Principals that a rule allows to write, unless another rule denies it from every host."""
 
 
 def read_access(broker: BrokerSettings, topic: str) -> TopicAccess | None:
@@ -58,7 +58,8 @@ def read_access(broker: BrokerSettings, topic: str) -> TopicAccess | None:
             if error.args[0].code() == KafkaError.SECURITY_DISABLED:
                 return TopicAccess(has_rules=False)
             raise
-        # The library hides errors: the list is empty without the right to read it, and without an authorizer.
+        # The library hides errors: the list is also empty if this user may not read it, or without an
+        # authorizer.
         if not rules and not _may_describe(admin, broker.timeout_s):
             return None
     writing = [rule for rule in rules if rule.operation in _WRITING]
@@ -79,9 +80,9 @@ def _may_describe(admin: AdminClient, timeout_s: float) -> bool:
 
 
 def principal_of(options: Mapping[str, str]) -> str | None:
-    """Return the principal under which a client appears at a broker with default settings.
+    """Return the principal of a client at a broker with default settings.
 
-    None if that is unknown, as with certificates and tokens.
+    None if it is unknown, as with certificates and tokens.
     """
     if not options.get("security.protocol", "").upper().startswith("SASL"):
         return None

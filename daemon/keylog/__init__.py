@@ -1,3 +1,3 @@
-"""The configured key log: settings, opening it, and answers about the keys of a flat table.
-Shared by ``flat`` and ``keys``.
+"""The configured key log: settings, opening it, and answers about the keys of a flat table. Shared by
+``flat`` and ``keys``.
 """

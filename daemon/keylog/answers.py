@@ -1,9 +1,8 @@
-"""Answers about the keys of a flat table:
-who queries them, and why each is a column or not. For the command line and the page.
+"""Answers about the keys of a flat table: who queries them, and why each is a column or not.
 
-Reasons come from one of two sources, and the answer names it. The Spark driver, which knows the contents of
-rows, saves its reasons with the snapshot of the table after each batch. If it has not run yet, or there is a
-later decision, this module applies the rules to the current demand, without knowledge of the rows.
+Reasons come from one of two sources, and the answer names it. The Spark driver, which knows the rows, saves
+its reasons with the snapshot of the table after each batch. If the driver has not run yet, or a user has
+decided about a key since then, this module applies the rules to the current demand, without knowing the rows.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ _FORMER_VERDICTS: Final = {"wanted": Verdict.SELECTED.value, "not asked": Verdic
 
 @dataclass(frozen=True, slots=True)
 class _KeyFacts:
-    """All known about the keys of a flat table."""
+    """The rules, decisions, requests and last snapshot of a flat table."""
 
     rules: FlatRules
     decided: tuple[KeyRule, ...]
     requested: Mapping[str, RequestedKey]
-    """By the texts of the keys, as is ``last_days``."""
+    """The requested keys by their texts. ``last_days`` has the same keys."""
     last_days: Mapping[str, int]
     snapshot: TableSnapshot | None
 
@@ -67,7 +66,7 @@ class _KeyFacts:
 
     @property
     def is_driver_current(self) -> bool:
-        """Whether there is no decision after the driver's snapshot."""
+        """Whether the driver's snapshot is newer than every decision."""
         if self.snapshot is None:
             return False
         return all(rule.set_at_s <= self.snapshot.updated_at_s for rule in self.decided)
@@ -125,7 +124,7 @@ def list_rules(log: KeyLog, flat: KeyedTable) -> Answer:
 
 
 def read_log(log: KeyLog, log_filter: LogFilter, limit: int) -> Answer:
-    """Return rows of the log, the newest first."""
+    """Return rows of the key log, the newest first."""
     rows = [
         dataclasses.asdict(entry) | {"key": entry.key.text, "day": _day_text(entry.day)}
         for entry in read_entries(log, log_filter, limit)
@@ -143,9 +142,9 @@ def save_decision(
     *,
     remove: bool,
 ) -> Answer:
-    """Store or remove a decision about a key of the flat table, for ``skip`` about a pattern.
+    """Store or remove a decision about a key of the flat table (``skip``: about a pattern of keys).
 
-    Raises ConfigError if the table's rules would then contradict each other; and stores nothing in that case.
+    If the table's rules would then contradict each other, stores nothing and raises ConfigError.
     """
     pinned = None if type_name is None else ColumnType[type_name.upper()]
     rule = KeyRule(flat.table, RuleKind(kind), subject, pinned, set_by=by)
@@ -207,7 +206,7 @@ def _parse_keys(texts: Iterable[str]) -> Iterable[KeyPath]:
 
 
 def _row(text: str, decision: Mapping[str, Any], group: SelectedKey | None, facts: _KeyFacts) -> Answer:
-    """Return the row of a key; the requests of the keys that it serves count for it too."""
+    """Return the row of a key, whose counts include the requests for the keys that it serves."""
     requested, column = facts.requested.get(text), facts.columns.get(text) or {}
     counted = group or requested
     return {

@@ -1,4 +1,4 @@
-"""The configured key log: its address, and opening it."""
+"""Opens the configured key log, and returns its address."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def key_log_url(config: Config) -> str:
 
 
 def key_log_address(config: Config) -> SecretStr:
-    """Return the address with its password, for a Spark driver;
-    raise ConfigError as ``open_key_log`` does.
-    """
+    """Return the address with its password, for a Spark driver. Raises ConfigError like ``open_key_log``."""
     from pydantic import SecretStr
 
     with _report_missing_packages():

@@ -1,6 +1,4 @@
-"""Settings of the key log and of mining: the database of recorded keys, and the tables and queries to
-read.
-"""
+"""Settings of the key log (its database and tables) and of mining (the sources of queries)."""
 
 from __future__ import annotations
 
@@ -186,7 +184,7 @@ class MiningConfig(Section):
         return self
 
     def rules(self) -> MiningRules:
-        """Return raw tables and functions as the miner knows them; raise ConfigError without a raw table."""
+        """Return the raw tables and functions for the miner; raise ConfigError without a raw table."""
         from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 
         if not self.raw_tables:

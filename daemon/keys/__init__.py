@@ -1,1 +1,1 @@
-"""The key log: which keys users query, the miner that finds them in query texts, and the commands."""
+"""The key log: the keys that users query, the miner that finds them in query texts, and the commands."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class KeyedTables(Protocol):
-    """Finds the tables whose columns follow the key log."""
+    """Finds the flat tables whose columns follow the key log."""
 
     def keyed_table(self, config: Config, name: str) -> KeyedTable:
         """Return the table of this name; raise ConfigError for an unknown one."""

@@ -1,7 +1,7 @@
 """``tideline keys list | mine | log | rules | whitelist | skip | pin | unpin | forget``.
 
 The commands use the database of the key log, so they run on any machine that can connect to it. With
-``--url``, a daemon does it, for all but ``mine`` and ``forget``.
+``--url``, all of them except ``mine`` and ``forget`` go through a daemon.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _read(
     config_path: Path | None,
     daemon: DaemonAddress | None,
 ) -> Answer:
-    """Return an answer about a flat table, of the daemon or from the database of the key log."""
+    """Return an answer about a flat table, from the daemon or from the database of the key log."""
     from daemon.keylog.opening import open_key_log
     from daemon.status.client import fetch_json
 

@@ -1,9 +1,9 @@
 """The loop of the miner, which runs as a child process (``tideline keys mine --every``).
 
-Parsing months of queries takes one core for minutes, which the daemon's other loops need. A kill of the miner
-is harmless at any moment, because it records the keys of a query together with the position after it. The
-next pass reads a source that fails again, and the status has the problem until then; the loop ends only when
-the process ends.
+Parsing months of queries keeps a core busy for minutes, and the daemon's other loops need that core. Killing
+the miner is always harmless, because it records the keys of a query together with the position after the
+query. If a source fails, the next pass reads it again, and the status has the problem until then. The loop
+ends only when the process ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOP: Final = "mining"
 
 
 def build_mining(runtime: Runtime, metrics: MiningMetrics) -> MinerLoop:
-    """Return the miner's loop; starts nothing yet."""
+    """Return the miner's loop without starting it."""
     mining = MINING.of(runtime.config)
     return MinerLoop(
         build_command("keys", "mine", "--every", str(mining.every_s), config_file=runtime.config_file),
@@ -43,7 +43,7 @@ def build_mining(runtime: Runtime, metrics: MiningMetrics) -> MinerLoop:
 
 
 class MinerLoop(ChildLoop):
-    """The miner; its counts continue over restarts."""
+    """Runs the miner; its counts continue when the miner restarts."""
 
     name = "miner"
     ended = MinerEnded
@@ -61,12 +61,12 @@ class MinerLoop(ChildLoop):
         metrics.show_sources(self._sources)
 
     def status(self, loop: LoopStatus) -> MiningStatus:
-        """Return the status of the miner and its sources; for any thread."""
+        """Return the status of the miner and its sources. Thread-safe."""
         sources = tuple(self._sources.values())
         return MiningStatus(loop.state.value, self.pid, sources, loop.problem, loop.code, loop.restarts)
 
     def process_event(self, event: Mapping[str, Any]) -> bool:
-        """Count the passes of a ``mined`` event; only those are progress."""
+        """Count the passes of a ``mined`` event. No other event is progress."""
         if event["event"] != MINED:
             return False
         for source_pass in read_passes(event):

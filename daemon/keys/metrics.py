@@ -1,4 +1,4 @@
-"""Metrics of mining: records read, unresolved or unreadable ones, and the last complete reading of each
+"""Metrics of mining: queries read, unresolved and unreadable queries, and the last complete pass over each
 source.
 """
 
@@ -45,7 +45,7 @@ class MiningMetrics(MetricTable):
     )
 
     def show_sources(self, sources: Iterable[str]) -> None:
-        """Show the counters of the sources from the start, so that Prometheus sees their first increase."""
+        """Create the counters of the sources at 0, so that Prometheus sees their first increase."""
         for source in sources:
             for counter in (self.queries, self.queries_with_keys, self.requests, self.failures):
                 counter.labels(source)

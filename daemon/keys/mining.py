@@ -1,7 +1,6 @@
-"""Mining as configured:
-the query sources, one pass over them into the key log, and the process that repeats passes.
+"""Mines the configured query sources into the key log, once or repeatedly as a process.
 
-The daemon runs the process as its child (``tideline keys mine --every``), which reports each pass as one
+The daemon runs the process as its child (``tideline keys mine --every``). The child reports each pass as one
 event.
 """
 
@@ -38,7 +37,7 @@ DELETE_TRANSACTIONS_MAX: Final = 20
 
 
 def open_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
-    """Return the sources of these names, or all; raise ConfigError for an unknown name."""
+    """Return the sources with these names, or all of them; raise ConfigError for an unknown name."""
     configured = MINING.of(config).sources
     selection = list(names) or list(configured)
     for name in selection:
@@ -53,7 +52,7 @@ def open_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
 
 
 def open_standard_input(user: str) -> QuerySource:
-    """Return the queries on standard input; they count as queries of ``user`` unless they name a user."""
+    """Return a source of queries on standard input. A query that names no user counts for ``user``."""
     from streaming.mining.sources.standard_input import StandardInputSource
 
     return StandardInputSource("stdin", sys.stdin.buffer, user)
@@ -61,7 +60,7 @@ def open_standard_input(user: str) -> QuerySource:
 
 @contextmanager
 def open_miner(config: Config) -> Iterator[Miner]:
-    """Yield the miner for all passes of a process; it recognizes queries that it has read before.
+    """Yield the miner for all passes of a process. It recognizes queries that it has read before.
 
     A child process reads the texts, because any user's query may exhaust memory or time.
     """
@@ -77,10 +76,10 @@ def mine_all(
     sources: Iterable[QuerySource],
     is_stopped: Callable[[], bool],
 ) -> list[dict[str, Any]]:
-    """Mine the new queries of each source into the key log,
-    then delete old requests; return the result of each source.
+    """Mine the new queries of each source into the key log, then delete old requests.
 
-    The result of a source that fails is its error; this reads the others nevertheless.
+    Returns a result for each source. If a source fails, its result is the error, and the other sources are
+    still read.
     """
     passes = []
     for source in sources:
@@ -147,10 +146,10 @@ def _open_topic(config: Config, name: str, source: QuerySourceConfig) -> QuerySo
 def run_miner(
     load: Callable[[], Config], report: Callable[[Mapping[str, Any]], None], every_s: float
 ) -> None:
-    """Mine all sources every ``every_s`` until SIGTERM or SIGINT, and report each pass.
+    """Mine all sources every ``every_s`` seconds until SIGTERM or SIGINT, and report each pass.
 
-    Main thread only. The last event has the reason of the end, even if mining does not start; raises that
-    error.
+    Main thread only. The last event has the reason of the end. If an error ends mining or prevents its start,
+    raises it.
     """
     with stop_signals() as stopping:
         try:

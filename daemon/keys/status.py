@@ -1,4 +1,4 @@
-"""Progress of the miner by query source, and the section ``mining`` of the daemon's status made from it.
+"""The section ``mining`` of the daemon's status: the progress of the miner with each query source.
 
 The miner is a child process (``daemon.keys.loop``) that reports each of its passes as one event. A malformed
 event raises MalformedEvent and changes nothing.
@@ -55,7 +55,7 @@ def read_passes(event: Mapping[str, Any]) -> list[SourcePass]:
 
 @dataclass(frozen=True, slots=True)
 class MinedSource:
-    """One query source: the counts since the daemon's start."""
+    """The counts of one query source since the daemon's start."""
 
     name: str
     queries: int = 0
@@ -85,7 +85,7 @@ class MinedSource:
 
 @dataclass(frozen=True, slots=True)
 class MiningStatus:
-    """The miner: the state of its process, and its sources."""
+    """The state of the miner's process, and its sources."""
 
     state: str
     pid: int | None = None

@@ -17,7 +17,7 @@ USERS_SHOWN: Final = 3
 
 
 def keys_text(answer: Answer, *, why: bool, limit: int) -> str:
-    """Return the keys that are columns or will be; with ``why`` all keys, with reasons."""
+    """Return the keys that are or will become columns; with ``why``, all keys with their reasons."""
     rows = [row for row in answer["keys"] if why or _is_column(row)]
     head = ("rank", "key", "column", "type", "users", "days", "queries", "last")
     lines = [_headline(answer), ""]
@@ -70,7 +70,7 @@ def log_text(answer: Answer) -> str:
 
 
 def passes_text(passes: Sequence[Answer]) -> str:
-    """Return the result of a pass, a line per source, and counts of unresolved and unreadable queries."""
+    """Return a line for each source of a pass, with its counts of unresolved and unreadable queries."""
     rows = [
         (
             each["source"],

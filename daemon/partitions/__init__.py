@@ -1,3 +1,3 @@
-"""The partition index of a source:
-queries, answers, their text and commands, and the branch of the catalog that keeps it.
+"""The partition index of a source: queries, answers, commands, and the branch of the catalog that maintains
+it.
 """

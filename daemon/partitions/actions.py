@@ -1,4 +1,4 @@
-"""The actions of the API on the index of a table, with the forms of their parameters and answers."""
+"""The actions of the API on a table's partition index, with the forms of their parameters and answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from daemon.catalog.branch import BranchAction, TableParameters
 
 @dataclass(frozen=True)
 class PartitionLoad:
-    """The table, whose load begins, and the last event that its index reflects until then."""
+    """The table whose load begins, and the event id that its index reflects until the load is complete."""
 
     table: str
     event_id: int

@@ -1,8 +1,7 @@
-"""Answers about partitions as plain values, for HTTP and for the command line, from a daemon or its state
-file.
+"""Answers about partitions as plain values, for HTTP and for the command line.
 
-While a table is ``loading``, its answers reflect the state before the load. Answers have a limit, and report
-a truncation.
+While a table is ``loading``, its answers reflect the state before the load. An answer has a maximum length,
+and says if it is truncated.
 """
 
 from __future__ import annotations
@@ -48,20 +47,20 @@ DIALECTS: Final = {"hive2": HIVE_2, "hive4": HIVE_4}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsView(SourceView):
-    """The partition index of one source at one moment."""
+    """A snapshot of one source's partition index."""
 
     follower: PartitionFollower
     under_load: Mapping[str, LoadProgress]
     observer: PartitionMeasures | None = None
     read: ReadExpression | None = None
-    """Reads the expressions of ``PartitionsByExpression``; None if not read."""
+    """Reads the expressions of ``PartitionsByExpression``; None if this is switched off."""
 
     def tables(self) -> Collection[str]:
         """Return the tables in the index."""
         return self.follower.indexed
 
     def listed_tables(self) -> Sequence[str]:
-        """Return the tables in the index, and those loaded for the first time."""
+        """Return the tables in the index, and those whose first load is in progress."""
         indexed = self.follower.indexed
         names = indexed.names()
         for name in self.under_load:
@@ -78,7 +77,7 @@ class PartitionsView(SourceView):
         return {"partitions": sum(count for _, count in self.follower.indexed.items())}
 
     def read_expression(self, query: TableQuery) -> Expression | None:
-        """Return the expression of a query, None if it has none, or if not read."""
+        """Return the expression of a query; None if it has none, or if expressions are switched off."""
         if not isinstance(query, PartitionsByExpression):
             return None
         serialized = _decode(query.expr)
@@ -101,7 +100,7 @@ class PartitionsView(SourceView):
 
 
 class PartitionAnswers(CatalogAnswers[PartitionsView]):
-    """Answers from several sources; for any thread. An answer and its event id come from one snapshot."""
+    """Answers queries from several sources, each from one snapshot of the index. Thread-safe."""
 
     no_source = "the source has no partition index"
     no_branch = "no partition index is configured"
@@ -111,8 +110,9 @@ class PartitionAnswers(CatalogAnswers[PartitionsView]):
     subject = "table"
 
     def answer(self, query: PartitionQuery) -> Answer:
-        """Return the answer; raise NotFound, BadInput, BadFilter,
-        InvalidRequest, FilterTooExpensive, LimitExceeded.
+        """Return the answer.
+
+        Raises NotFound, BadInput, BadFilter, InvalidRequest, FilterTooExpensive, LimitExceeded.
         """
         if isinstance(query, ListTables):
             return self.list_tables(query)
@@ -143,7 +143,7 @@ class PartitionAnswers(CatalogAnswers[PartitionsView]):
 def _answer(
     query: TableQuery, snapshot: PartitionSnapshot, dialect: Dialect, expression: Expression | None
 ) -> tuple[Answer, int]:
-    """Return the part of the answer that depends on the partitions, and how many of them matched."""
+    """Return the part of the answer about the partitions, and how many partitions matched."""
     lookups = snapshot.lookups(query.name, dialect)
     match query:
         case FilterPartitions(names=True) | NamesByValues():
@@ -174,14 +174,14 @@ def _answer(
 
 
 def _unpack(snapshot: PartitionSnapshot, name: str, selection: Selection) -> list[Partition]:
-    """Return partitions as the metastore would send them."""
+    """Return partitions as the structs that the metastore would send."""
     db, _, table = name.partition(".")
     payloads = [payload for _, payload in selection.payloads()]
     return snapshot.payloads.unpack_all(payloads, db, table, snapshot.budget)
 
 
 def _name_call(query: TableQuery) -> str:
-    """Return a query's label in metrics: the call of the metastore that it corresponds to."""
+    """Return the label of a query in metrics: the corresponding call of the metastore."""
     match query:
         case FilterPartitions():
             return "names_by_filter" if query.names else "by_filter"
@@ -207,13 +207,15 @@ def _limit(limit: int | None, maximum: int) -> int:
 
 
 def plain(value: Any) -> Any:
-    """Return a struct as JSON has it: its fields by Hive's names, without those that have no value."""
+    """Return a struct as plain values for JSON: its fields by Hive's names, without fields that have no
+    value.
+    """
     if isinstance(value, Struct):
         return {name: plain(one) for name, one in value.set_fields().items()}
     if isinstance(value, list | tuple | set):
         return [plain(one) for one in value]
     if isinstance(value, dict):
-        # The only map without text as keys: a skewed value list to its location.
+        # The only map whose keys are not text: it maps a list of skewed values to a location.
         return {key if isinstance(key, str) else str(key): plain(one) for key, one in value.items()}
     return value
 

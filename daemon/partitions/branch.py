@@ -1,5 +1,5 @@
-"""The partition index as a branch of the catalog:
-the follower of one source, and the requests check and load.
+"""The partition index as a branch of the catalog: the follower of a source, and the requests to check and
+load tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PartitionBranch:
         self._checks = SteppedWork()
 
     def attach(self, projection: CatalogProjection) -> None:
-        """Take the projection that drives the follower."""
+        """Receive the projection that drives the follower."""
         self.projection = projection
         self.follower.turns = projection.turns
         self._measures = PartitionMeasures(self._metrics, projection.name)
@@ -59,7 +59,7 @@ class PartitionBranch:
         raise BadInput("unknown request", request=str(request)[:200])
 
     def view(self) -> PartitionsView:
-        """Return the state behind queries; for any thread."""
+        """Return the state that answers queries. Thread-safe."""
         states = self.projection.states
         return PartitionsView(
             event_id=self.projection.position.applied_event_id,
@@ -77,7 +77,7 @@ class PartitionBranch:
         """Do nothing: the branch has nothing open."""
 
     def loading(self) -> list[str]:
-        """Return the tables being loaded, with their progress; for any thread."""
+        """Return the tables being loaded, with their progress. Thread-safe."""
         under_load = self.projection.states.under_load()
         return [f"{name}, {one.done} of {one.total} partitions" for name, one in sorted(under_load.items())]
 
@@ -102,16 +102,18 @@ class PartitionBranch:
         return {"table": table, "event_id": reflected, "drift": comparison.drift, **asdict(comparison)}
 
     def _load(self, table: str) -> dict[str, Any]:
-        """Schedule the load between batches, because a large table takes longer than a request may take."""
+        """Schedule a load, which runs between batches, because a large table takes longer than a request may
+        take.
+        """
         self.projection.request_load(table)
         return {"table": table, "event_id": self.projection.position.applied_event_id}
 
 
 def partition_follower(settings: CatalogConfig) -> PartitionFollower:
-    """Return the follower of a source's index;
-    without the section it follows no table and removes existing content.
+    """Return the follower of a source's index. If the index is not configured, it follows no table and
+    deletes the content.
 
-    Raises Transient if the index has its own store and that cannot be reached.
+    Raises Transient if the index has its own store and cannot reach it.
     """
     section = settings.partitions
     if section is None:

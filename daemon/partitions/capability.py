@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Partitions(Capability):
-    """Partition filters answered from an index (``daemon.catalog.branch.CatalogBranch``)."""
+    """Answers partition filters from an index (``daemon.catalog.branch.CatalogBranch``)."""
 
     reads_store = True
     name = "partitions"

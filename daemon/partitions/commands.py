@@ -53,8 +53,8 @@ _limit_option = click.option(
 
 
 def filter_options(query: type[FilterQuery]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """``TABLE [FILTER] --dialect`` with further options,
-    passed as a query of this class; and the options of queries.
+    """Add the arguments and options of a query (``TABLE [FILTER] --dialect``), and pass them as one value of
+    this class.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -169,13 +169,13 @@ def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
 
 
 def _list(access: Access, source: str | None) -> list[tuple[str, str | None]]:
-    """Return (table, source) of all tables in the index, except those loaded for the first time."""
+    """Return (table, source) of all tables in the index, except those whose first load is in progress."""
     rows = access.answers.answer(ListTables(source=source))["tables"]
     return [(row["table"], row["source"]) for row in rows if row["partitions"] is not None]
 
 
 def _load(access: Access, source: str | None, table: str, *, quiet: bool) -> bool:
-    """Load a table and wait for the end; return False if quarantined or no longer exists."""
+    """Load a table and wait until it is loaded; return False if it is quarantined or no longer exists."""
     access.do(source, {"do": "load-partitions", "table": table})
     shown = ""
     while True:
@@ -208,7 +208,7 @@ def _result_text(table: str, row: dict[str, Any] | None) -> str:
 
 
 def listing_text(answer: Answer) -> str:
-    """Return the indexed tables as a table, and how current each source is."""
+    """Return the indexed tables as rows of text, and the event id that each source reflects."""
     rows = [
         (
             row["table"],
@@ -237,7 +237,7 @@ def progress_text(row: Mapping[str, Any]) -> str:
 
 
 def filter_text(answer: Answer) -> str:
-    """Return one partition per line, with values and location; only names for a query for names."""
+    """Return a line for each partition, with values and location, or only the name if names were queried."""
     lines = answer.get("names")
     if lines is None:
         rows = [
@@ -254,7 +254,7 @@ def count_text(answer: Answer) -> str:
 
 
 def explain_text(answer: Answer) -> str:
-    """Return the plan and its cost."""
+    """Return the scan plan and its cost."""
     ranges = [f"  {text}" for text in answer["ranges"][: shown_max(RANGES_MAX)]]
     more = answer["range_count"] - len(ranges)
     joined = ", ranges joined (too many)" if answer["capped"] else ""

@@ -1,4 +1,4 @@
-"""Metrics of the partition index: how much it holds, the progress of loads, and the cost of answers."""
+"""Metrics of the partition index: its size, the progress of loads, and the cost of answers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PartitionMetrics(MetricTable):
 
 
 class PartitionMeasures:
-    """The metrics of one projection's index; for any thread."""
+    """The metrics of one projection's index. Thread-safe."""
 
     def __init__(self, metrics: PartitionMetrics, projection: str) -> None:
         self._metrics = metrics
@@ -73,7 +73,7 @@ class PartitionMeasures:
         self._costs: dict[str, Counter] = {cost: getattr(metrics, name) for cost, name in _COSTS.items()}
 
     def query_answered(self, call: str, seconds: float, costs: Mapping[str, int], matched: int) -> None:
-        """Count a query, with its duration and its number of matching partitions."""
+        """Count a query, its duration, its costs and its matching partitions."""
         self._metrics.answer_s.labels(self._projection, call).observe(seconds)
         self._metrics.matched.labels(self._projection).inc(matched)
         for cost, count in costs.items():
@@ -81,7 +81,7 @@ class PartitionMeasures:
                 self._costs[cost].labels(self._projection).inc(count)
 
     def count_drift(self, count: int) -> None:
-        """Count partitions that differed from the source in a check."""
+        """Count partitions that a check found to differ from the source."""
         self._metrics.drift.labels(self._projection).inc(count)
 
     def set_sizes(self, indexed: SharedTables[int], staged: int, expected: int) -> None:

@@ -1,11 +1,11 @@
-"""A Tideline command as a child process: start it, listen to it, end it.
+"""Runs a Tideline command as a child process: starts it, reads its events, and ends it.
 
 Children are the Spark driver of a flat table (``tideline split run``) and the miner (``tideline keys mine``).
 A child reports its progress as JSON lines on a pipe; its other output goes to the daemon's log. It leads its
-own process group, so that ending it ends its JVM too: a JVM that survived its driver could still write while
-the next driver begins. When the daemon dies, the child ends on its own (``daemon.process.signals``).
+own process group, so that ending the child ends its JVM too: a JVM that survived its driver could still write
+while the next driver begins. When the daemon dies, the child ends on its own (``daemon.process.signals``).
 
-It counts and ignores lines that are too long or not a JSON object.
+The daemon counts and ignores lines that are too long or not a JSON object.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOG_BYTES_MAX: Final = 8 * 1024
 LAST_LINES: Final = 8
 """Last lines of its output kept for the error that reports its end."""
 _STACK: Final = ("\t", " ")
-"""How lines of a Java stack trace begin; the error itself stands above them."""
+"""The beginnings of lines of a Java stack trace, which follow the error itself."""
 _CHUNK: Final = 64 * 1024
 _CHUNKS_MAX: Final = 64
 _END_S: Final = 10.0
@@ -56,7 +56,7 @@ class Lines:
         self.refused = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that ``data`` completes, without their ends."""
+        """Yield the lines that ``data`` completes, without line ends."""
         *whole, rest = (self._rest + data).split(b"\n")
         for line in whole:
             if self._is_skipping:
@@ -87,7 +87,7 @@ def reported_error(stopped: Mapping[str, Any], clean: Callable[[str], str]) -> T
 
 
 class Child:
-    """One run of a child, as a context manager that leaves no process behind. Used by one thread."""
+    """One run of a child: a context manager that leaves no process behind. Use it from one thread only."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._events = Lines(EVENT_BYTES_MAX)
@@ -120,21 +120,21 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The child's process id, and its group's."""
+        """The child's process id, which is also the id of its process group."""
         return self._process.pid
 
     @property
     def refused(self) -> int:
-        """Lines on the pipe that were too long or not a JSON object."""
+        """The number of lines on the pipe that were too long or not a JSON object."""
         return self._events.refused + self._malformed
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative if a signal ended it."""
+        """The child's exit code: None while it runs, negative if a signal ended it."""
         return self._process.poll()
 
     def listen(self, timeout_s: float) -> tuple[list[Mapping[str, Any]], list[str]]:
-        """Wait for at most ``timeout_s`` and return the received events and lines of other output."""
+        """Wait for at most ``timeout_s``, and return the received events and the lines of other output."""
         events: list[Mapping[str, Any]] = []
         output: list[str] = []
         if not self._selector.get_map():
@@ -152,18 +152,18 @@ class Child:
         return events, output
 
     def send(self, lines: Iterable[bytes]) -> None:
-        """Write to its standard input, which stays open; raise OSError if it has ended."""
+        """Write to the child's standard input, which stays open; raise OSError if the child has ended."""
         assert self._process.stdin is not None
         for line in lines:
             self._process.stdin.write(line)
         self._process.stdin.flush()
 
     def recent_output(self, clean: Callable[[str], str]) -> str | None:
-        """Return its last lines of output with secrets masked; None if there are none."""
+        """Return the last lines of the child's output with secrets masked; None if there are none."""
         return clean(" | ".join(self.last_lines))[-LAST_LINES_CHARS_MAX:] or None
 
     def request_stop(self) -> None:
-        """Request that it ends after the current batch."""
+        """Request that the child ends after its current batch."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
@@ -171,7 +171,7 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the whole process group; an interruption of its work is harmless at any moment."""
+        """Kill the child's process group. Its work may be interrupted at any time."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(
@@ -186,7 +186,7 @@ class Child:
                     stream.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Return the available bytes, a few megabytes at most, so that the last events before its end come
+        """Return the available bytes, at most a few megabytes, so that the last events of a child arrive
         together.
         """
         buffer = bytearray()

@@ -1,5 +1,5 @@
-"""The loop around a child process: start it, pass on its reports, end it, and raise the error that its end
-means.
+"""A loop that runs a child process: starts it, processes its events, ends it, and raises the error of its
+end.
 
 The supervisor restarts the loop like any other, so the class of a child's error decides whether the loop
 tries again (``daemon.process.loops.retry_policy``). A restarted child continues from its own durable state,
@@ -23,9 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 class ChildLoop:
-    """One command as a child;
-    subclasses process its events and name the errors of its end. Kept over restarts.
-    """
+    """Runs one command as a child, repeatedly. Subclasses process its events and the error of its end."""
 
     name: ClassVar[str]
     """The child's name in log lines and errors."""
@@ -58,14 +56,14 @@ class ChildLoop:
         """Count a start of the child."""
 
     def count_refused(self, count: int) -> None:
-        """Count unreadable lines or events."""
+        """Count unreadable lines or events from the child."""
 
     def process_event(self, event: Mapping[str, Any]) -> bool:
         """Process one event and return whether it is progress; raise MalformedEvent."""
         raise NotImplementedError
 
     def reported_end(self, stopped: Mapping[str, Any]) -> TidelineError | None:
-        """Return the error that the last event of a child means; None if it reports none."""
+        """Return the error that the last event of a child reports; None if it reports an orderly end."""
         raise NotImplementedError
 
     def run(self, heartbeat: Heartbeat) -> None:
@@ -85,7 +83,7 @@ class ChildLoop:
             raise error
 
     def _follow(self, child: Child, heartbeat: Heartbeat) -> TidelineError | None:
-        """Listen until the child ends or is stuck, and return why; None if the loop stops."""
+        """Process events until the child ends or is stuck, and return the reason; None if the loop stops."""
         stopped: Mapping[str, Any] | None = None
         while not heartbeat.stopping.is_set():
             code = child.exit_code  # before listening, so that the last events arrive before the end
@@ -109,7 +107,7 @@ class ChildLoop:
         return None
 
     def _drain(self, child: Child) -> None:
-        """Request the child to end and wait for it; leaving its context kills it."""
+        """Request that the child ends, and wait for a limited time. Leaving its context then kills it."""
         if not self._drain_s:
             return
         child.request_stop()
@@ -136,7 +134,7 @@ class ChildLoop:
         return events
 
     def _process(self, event: Mapping[str, Any]) -> bool | None:
-        """Process one event and return whether it is progress; None if it is unreadable."""
+        """Process one event. Returns whether it is progress, None if it is unreadable."""
         try:
             return self.process_event(event)
         except MalformedEvent as error:

@@ -1,7 +1,8 @@
-"""File descriptors: raises their limit, and reserves a part that connections from outside must not take.
+"""Raises the limit of file descriptors, and reserves a part of them that connections from outside must not
+use.
 
-A process that has no descriptor left can open neither a file to copy nor a connection to Kafka or to a
-metastore. Descriptors get the lowest free number, so the number of a new one shows how many are in use.
+A process without a free descriptor can open neither a file nor a connection to Kafka or a metastore. The
+system gives a new descriptor the lowest free number, so this number shows how many are in use.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 
 SOFT_LIMIT_MAX: Final = 65_536
-"""It does not use a higher limit: some programs that inherit it touch every possible descriptor."""
+"""The highest limit to set: some programs that inherit it loop over every possible descriptor."""
 RESERVED: Final = 512
 """Descriptors for state files, copies, metastores and Kafka."""
 
@@ -27,9 +28,9 @@ def raise_limit() -> int:
 
 
 def is_reserved(descriptor: int) -> bool:
-    """Whether a new descriptor from outside is one of those kept for the daemon's own work.
+    """Whether a new connection from outside has a descriptor that is reserved for the daemon's own work.
 
-    Connections get half of a limit that is not even twice the reserve.
+    If the limit is less than twice the reserve, connections get half of the limit.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

@@ -1,8 +1,8 @@
 """The address of a documentation page that a message names.
 
 The code names pages as the repository does, such as ``docs/runbooks/relay.md#dead-letters``; tests check
-these names. A user has no repository: messages show the address on the site of ``docs.url``, or without one
-the command that shows the section.
+these names. A user has no repository, so messages show the page's address below ``docs.url`` or, if that is
+not set, the command that shows the page.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ _site = ""
 
 
 def use_site(url: str) -> None:
-    """From now on, name pages by their address below ``url``; an empty one means by their command."""
+    """Name pages by their address below ``url`` from now on; if ``url`` is empty, by the command that shows
+    them.
+    """
     global _site  # noqa: PLW0603 - one process has one reader, as with the secrets that are masked
     _site = url.rstrip("/")
 
 
 def with_addresses(text: str) -> str:
-    """Return a text that names each page of the repository as its reader finds it."""
+    """Replace each page of the repository that a text names by its address or its command."""
     return _PAGE.sub(_address, text) if "docs/" in text else text
 
 

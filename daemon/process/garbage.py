@@ -1,9 +1,9 @@
-"""Full collections of garbage, which stop all threads of a process for as long as they take.
+"""Shortens full garbage collections, which stop all threads of a process.
 
 With 500 policies, one took 0.33 s, and every commit of that time became visible later. Most objects that
 survive a long collection live as long as the process: policies, catalogs, imported modules. So the collector
-ignores them from then on, and the next long collection comes after as many new objects. Python still frees
-such objects when nothing refers to them any more; only cycles among them stay.
+ignores them from then on, and the next collection takes long only after as many new objects. Python still
+frees such an object when its last reference goes; only cycles among them stay in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _FULL: Final = 2
 
 
 def shorten_pauses(pause_max_s: float = PAUSE_MAX_S) -> None:
-    """Exclude the objects that survive a full collection of more than ``pause_max_s`` from later ones."""
+    """If a full collection takes longer than ``pause_max_s``, exclude the surviving objects from later
+    collections.
+    """
     began_s = 0.0
 
     def freeze(phase: str, info: dict[str, int]) -> None:

@@ -1,14 +1,14 @@
-"""Requests from a command to the running daemon:
-files in a directory that only the daemon's user can write to.
+"""Requests from a command to the running daemon: files in a directory that only the daemon's user can write
+to.
 
-The file system decides who may change something: the directory lies in the state directory (mode 0700). HTTP
-writes requests for operators (``daemon.http.actions``). A request is one JSON file that appears whole, by
-rename. The addressed loop takes it between two batches, serves it and writes the answer next to it. A request
-that was being served when the daemon died is served again, so every request must be repeatable.
+File permissions decide who may send a request: the directory lies in the state directory (mode 0700). The
+HTTP API writes requests on behalf of operators (``daemon.http.actions``). A request is one JSON file that
+appears complete, by rename. The addressed loop reads it between two batches, serves it and writes the answer
+next to it. If the daemon dies in between, it serves the request again, so every request must be repeatable.
 
-The loop that serves a request also applies events, so no request may keep it for longer than about
-``STEP_S``. A request that takes longer is done in steps (``SteppedWork``), and served again until it is
-finished.
+The loop that serves a request also applies events, so no request may block it for longer than about
+``STEP_S``. Longer work is divided into steps (``SteppedWork``): the loop serves the request again until the
+work is finished.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _POLL_S: Final = 0.05
 Request = dict[str, Any]
 STEP_S: Final = 0.1
 BEGUN_MAX: Final = 8
-"""Works kept at once; a caller may have given up one."""
+"""Maximum number of unfinished works; a caller may have abandoned one."""
 T = TypeVar("T")
 
 
 def requests_directory(state_dir: Path, kind: str, name: str) -> Path:
-    """Return the directory of requests to one loop of the daemon with this state directory,
-    such as ``relay`` and a source.
+    """Return the directory of requests to one loop (such as ``relay`` and a source) of the daemon with this
+    state directory.
     """
     return state_dir / "requests" / f"{kind}-{name}"
 
 
 class Inbox:
-    """The daemon's end; used by one thread."""
+    """The daemon's side of the requests to one loop. Use it from one thread only."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -67,9 +67,9 @@ class Inbox:
     def serve(self, do: Callable[[Request], Request]) -> int:
         """Serve the waiting requests in order of arrival and return the number of finished ones.
 
-        A request that fails gets its error as answer. One that is not finished (``StillWorking``) stays, to
-        be served again. Raises FilesUnavailable if an answer cannot be written; the request is then served
-        again.
+        If a request fails, its answer is the error. A request that is not finished (``StillWorking``) stays,
+        and is served again. Raises FilesUnavailable if writing an answer fails; that request is served again,
+        too.
         """
         try:
             names = self._list()
@@ -97,7 +97,7 @@ class Inbox:
         return any(True for _ in self._select(self._list(), ".request"))
 
     def _list(self) -> list[str]:
-        """Return the names of all files: one call of the system, because every turn of a loop looks here."""
+        """Return the names of all files with one system call, because every turn of a loop calls this."""
         try:
             return os.listdir(self._directory)  # noqa: PTH208 - without an object for each file
         except FileNotFoundError:
@@ -123,15 +123,13 @@ class StillWorking(Exception):  # noqa: N818 - not an error: the request is serv
 
 
 class SteppedWork:
-    """Work in progress for requests, by its subject; for one thread."""
+    """The unfinished work of requests, by its subject. Use it from one thread only."""
 
     def __init__(self) -> None:
         self._begun: dict[str, Generator[None, None, Any]] = {}
 
     def advance(self, key: str, begin: Callable[[], Generator[None, None, T]]) -> T:
-        """Continue the work for ``STEP_S``, beginning it if necessary;
-        return its result, or raise StillWorking.
-        """
+        """Begin or continue the work for ``STEP_S``. Returns its result, or raises StillWorking."""
         work = self._begun.pop(key, None) or begin()
         end_s = time.monotonic() + STEP_S
         try:
@@ -166,7 +164,7 @@ def _serve(path: Path, do: Callable[[Request], Request]) -> Request:
 
 
 def describe_defect(message: str, error: Exception) -> Refused:
-    """Return an unexpected error to the client whose request caused it."""
+    """Return the error to report to a client whose request failed with an unexpected exception."""
     reason = f"{type(error).__name__}: {error}"[:500]
     return Refused(message, reason=reason, hint="See the log; this is a defect.")
 
@@ -188,8 +186,8 @@ def send_request(
 ) -> Request:
     """Send a request to the daemon that serves ``directory`` and return its answer.
 
-    Raises ``absent`` if no loop serves the directory, the error that the daemon answers with, and Transient
-    if no answer comes in time.
+    Raises ``absent`` if no loop serves the directory, the error in the answer, and Transient if no answer
+    comes in time.
     """
     if absent is not None and not directory.is_dir():
         raise absent
@@ -197,7 +195,7 @@ def send_request(
     draft = path.with_suffix(".new")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        # PTH123: a descriptor, so that the mode is right from the start
+        # PTH123: os.open creates the file with the right mode
         with open(descriptor, "wb") as file:  # noqa: PTH123
             file.write(orjson.dumps(request))
         draft.replace(path)

@@ -1,9 +1,9 @@
-"""Wakes the loops that rest when a request arrives in their inbox (``inbox``).
+"""Wakes a resting loop when a request arrives in its inbox (``inbox``).
 
-Hundreds of loops without work would otherwise list hundreds of directories all the time. One thread looks at
-the time of the last change of a directory, which is a single call of the system: twice a second at the common
-parent of the inboxes, which every client touches after its request (``inbox.send_request``), and at each
-inbox after a change there. A client that was killed in between is noticed within ``LOOK_S * LOOKS``.
+Hundreds of loops without work would otherwise list hundreds of directories all the time. Instead, one thread
+reads the modification time of a directory, which is a single system call: twice a second that of the inboxes'
+parent, which every client touches after its request (``inbox.send_request``), and after a change that of each
+inbox. It also notices the request of a client that was killed in between, within ``LOOK_S * LOOKS``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from daemon.process.loops.heartbeat import Heartbeat
 
 LOOK_S: Final = 0.5
 LOOKS: Final = 60
-"""How many looks at the parents come before one at each inbox."""
+"""The number of looks at the parent directories between two looks at each inbox."""
 _COARSE_NS: Final = 1_000_000_000
 """Two changes within this time may have the same time in some file systems."""
 
 
 class InboxWatch:
-    """The inboxes of a group of loops; any thread may add one."""
+    """Watches the inboxes of a group of loops. ``add`` is thread-safe."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._clock_ns = clock_ns
         self._wakes: dict[str, Callable[[], None]] = {}
-        """By path: as text, because hundreds are looked up twice a second."""
+        """The functions by path, as text, because hundreds are looked up twice a second."""
         self._parents: set[str] = set()
         self._changed_ns: dict[str, int] = {}
         self._looks = 0
@@ -41,7 +41,7 @@ class InboxWatch:
         self._parents = {*self._parents, str(directory.parent)}
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Look until a stop request."""
+        """Watch until a stop request."""
         heartbeat.following()
         while not heartbeat.stopping.wait(LOOK_S):
             self.look()

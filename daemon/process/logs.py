@@ -1,9 +1,9 @@
 """Logs: one JSON object per line on standard output, or readable lines on a terminal.
 
-No event gets a line while all is well; metrics count events. The log has a repeated warning or error once and
-then only counts it for a while, so that a metastore that is down for an hour costs a few lines. It masks
-secrets (``daemon.process.redaction``), including those in tracebacks and in log lines of libraries through
-the standard library.
+An event has no line unless there is a problem; metrics count events. The log shows a repeated warning or
+error once and then only counts it for a while, so that a metastore that is down for an hour causes only a few
+lines. It masks secrets (``daemon.process.redaction``), including those in tracebacks and in log lines of
+libraries through the standard library.
 
 Context (``loop``, ``projection``, ``event_id``, ``table``) comes from ``structlog.contextvars`` where it is
 known.
@@ -49,7 +49,7 @@ class LogSettings:
 
 
 class Repeats:
-    """Lets a warning or error pass once per ``repeat_s``; the next one that passes has the number of omitted
+    """Omits repetitions of a warning or error for ``repeat_s``; the next one then has the number of omitted
     ones.
 
     Two records are the same if level, text, error code and subject (loop, projection, table, topic) are the
@@ -87,7 +87,9 @@ class Repeats:
 
 
 def configure_logs(settings: LogSettings, stream: TextIO | None = None) -> None:
-    """Send structlog's and the standard library's records to ``stream`` (standard output) in one form."""
+    """Write the records of structlog and the standard library to ``stream`` (default: standard output) in one
+    form.
+    """
     output = stream or sys.stdout
     readable = settings.format == "console" or (settings.format == "auto" and output.isatty())
     before = _processors(settings)
@@ -132,7 +134,7 @@ def _console_renderer(*, colors: bool) -> list[Processor]:
 
 
 def _one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Escape line ends, so that text from outside cannot look like its own record."""
+    """Escape line ends, so that text from outside cannot look like another record."""
     event["event"] = str(event.get("event", "")).replace("\r", "\\r").replace("\n", "\\n")
     return event
 
@@ -176,7 +178,7 @@ def _route_standard_library(
 
 
 def _without_drops(processors: list[Processor]) -> list[Processor]:
-    # A formatter cannot drop a record, so a filter drops those of Python's logging first.
+    # A formatter cannot drop a record, so a filter does that for the records of Python's logging.
     return [processor for processor in processors if not isinstance(processor, Repeats)]
 
 

@@ -1,11 +1,11 @@
-"""Tables of metrics, bucket bounds of the histograms of times, and the metrics of the supervisor's loops.
+"""Tables of metrics, the buckets of histograms of times, and the metrics of loops.
 
 Each capability declares its metrics in one ``MetricTable``.
 
-Histograms of calls, events and answers share their bounds between a millisecond and 2.5 seconds, for
-comparisons; they differ in the lowest and highest bounds. Histograms of delays that users see have bounds at
-round limits: a minute, a quarter of an hour, a day. The bounds are public, because queries of dashboards name
-them.
+Histograms of calls, events and answers have the same bounds between a millisecond and 2.5 seconds, so that
+they can be compared; they differ in the lowest and highest bounds. Histograms of delays that users see have
+bounds at round values: a minute, a quarter of an hour, a day. Do not change a bound, because queries of
+dashboards name it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from prometheus_client import (
 _COMMON_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 APPLY_BUCKETS_S: Final = (0.0005, *_COMMON_S, 5, 10, 60, 600)
-"""One event: a call that changes nothing, or the copy of all files of a partition."""
+"""For one event: from a call that changes nothing to copying all files of a partition."""
 
 CALL_BUCKETS_S: Final = (*_COMMON_S, 5, 10, 30, 60)
-"""One metastore call, with a network and a database behind it."""
+"""For one metastore call, which includes a network and a database."""
 
 ANSWER_BUCKETS_S: Final = (0.0001, 0.00025, 0.0005, *_COMMON_S, 10)
-"""One answer from the partition index, from memory or a local file."""
+"""For one answer from the partition index, from memory or a local file."""
 
 BATCH_BUCKETS_S: Final = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
-"""One step of a Spark driver or one mining pass."""
+"""For one step of a Spark driver or one mining pass."""
 
 VISIBLE_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
-"""From an event on the source to its effect."""
+"""For the time from an event at the source to its effect."""
 
 
 def build_registry() -> CollectorRegistry:
-    """Return a registry with the operating system's metrics of the process."""
+    """Return a registry with the metrics of the process that the operating system provides."""
     # Omits the ``_created`` series of each counter
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry(auto_describe=False)
@@ -55,9 +55,7 @@ M = TypeVar("M", bound="Counter | Gauge | Histogram")
 
 
 class Metric(Generic[M]):
-    """A row in a table of metrics: kind, name, help text,
-    labels and, for a histogram, the bounds of its buckets.
-    """
+    """A row in a table of metrics: kind, name, help text, labels and, for a histogram, its buckets."""
 
     def __init__(
         self, kind: Callable[..., M], name: str, text: str, *labels: str, buckets: Sequence[float] = ()
@@ -68,19 +66,19 @@ class Metric(Generic[M]):
         self._options: dict[str, Any] = {"buckets": buckets} if buckets else {}
 
     def register(self, registry: CollectorRegistry, common: Sequence[str]) -> M:
-        """Return the metric, in ``registry``, with the labels ``common`` before its own."""
+        """Create the metric in ``registry``, with the labels ``common`` before its own, and return it."""
         return self._kind(self._name, self._text, (*common, *self.labels), registry=registry, **self._options)
 
     def __get__(self, table: MetricTable, owner: type[MetricTable]) -> M:
-        """Declares the attribute's type on an instance for the type checker; never called on one, which has
-        the metric itself.
+        """Declare the attribute's type for the type checker. Never called: an instance has the metric as its
+        own attribute.
         """
         raise AttributeError(self._name)
 
 
 class MetricTable:
-    """Subclasses declare their metrics as class attributes;
-    an instance has them registered, under the same names.
+    """Subclasses declare their metrics as class attributes. An instance has the registered metrics under the
+    same names.
     """
 
     common: ClassVar[Sequence[str]] = ()
@@ -92,7 +90,7 @@ class MetricTable:
                 setattr(self, name, row.register(registry, self.common))
 
     def clear(self, label: str) -> None:
-        """Drop the series of all metrics with this label."""
+        """Delete the series of all metrics that have this label."""
         for name, row in vars(type(self)).items():
             if isinstance(row, Metric) and label in (*self.common, *row.labels):
                 getattr(self, name).clear()
@@ -104,10 +102,10 @@ POLICIES_MAX: Final = 20
 
 
 class PolicySeries:
-    """Decides whether each policy has its own series; thread-safe.
+    """Decides whether each policy has its own series of metrics. Thread-safe.
 
-    Up to ``policies_max`` policies have. From the next one on, all share those of ``ALL``, and the earlier
-    ones disappear: counters begin again, as after a restart.
+    Up to ``policies_max`` policies have their own series. With one more policy, all share the series ``ALL``,
+    and the earlier series disappear: counters start again, as after a restart.
     """
 
     def __init__(self, policies_max: int = POLICIES_MAX) -> None:
@@ -118,11 +116,11 @@ class PolicySeries:
         self.are_summed = False
 
     def register(self, table: MetricTable) -> None:
-        """Drop the series of ``table`` when they begin to be summed."""
+        """Delete the series of ``table`` when all policies begin to share one."""
         self._tables.append(table)
 
     def join(self, projection: str) -> None:
-        """Count one more policy, by the name of its projection."""
+        """Count one more policy, given by the name of its projection."""
         with self._lock:
             self._policies |= {projection}
             if self.are_summed or len(self._policies) <= self._policies_max:
@@ -132,12 +130,12 @@ class PolicySeries:
             table.clear("projection")
 
     def label(self, name: str) -> str:
-        """Return the label of a projection or loop: its name, or ``ALL`` for a policy if summed."""
+        """Return the label of a projection or loop: its name, or ``ALL`` if policies share their series."""
         return ALL if self.are_summed and name in self._policies else name
 
 
 class LoopMetrics(MetricTable):
-    """Failures and restarts of loops; thread-safe, never raises."""
+    """The metrics of failures and restarts of loops. Thread-safe, never raises."""
 
     errors = Metric(
         Counter,

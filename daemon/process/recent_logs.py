@@ -1,5 +1,5 @@
-"""The last lines of the log, in bounded memory, for the site. They are those written: with masked secrets,
-and without repeated warnings.
+"""Keeps the last lines of the log in limited memory, for the site. Secrets in them are masked, and repeated
+warnings omitted, as in the log.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 LINES_MAX: Final = 1_000
 CHARACTERS_MAX: Final = 2_000
-"""Of one line; the rest of it is in the log only."""
+"""Maximum length of a line; only the log has the rest."""
 _OWN: Final = frozenset({"event", "level", "timestamp", "exception"})
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line."""
+    """One line of the log."""
 
     time: str
     """ISO 8601, UTC."""
@@ -36,13 +36,13 @@ class LogLine:
 
 
 class RecentLogs:
-    """A processor of structlog that keeps the log lines; any thread may write and read."""
+    """A processor of structlog that keeps the log lines. Thread-safe."""
 
     def __init__(self) -> None:
         self._lines: deque[LogLine] = deque(maxlen=LINES_MAX)
 
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        """Keep the event, and pass it on."""
+        """Keep the log entry, and pass it on."""
         fields = tuple((name, _cut(value)) for name, value in event.items() if _is_shown(name))
         self._lines.append(
             LogLine(
@@ -61,7 +61,7 @@ class RecentLogs:
 
 
 RECENT_LOGS: Final = RecentLogs()
-"""The lines of this process, whose log is one."""
+"""The log lines of this process."""
 
 
 def _is_shown(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Redaction: defines what a secret is, for all output of the process.
 
-Texts from other systems repeat their input: a metastore its client's password, a library the URL with the
-signature in its query. Three kinds of knowledge mask them:
+Texts from other systems repeat their input: a metastore repeats its client's password, a library the URL with
+a signature in its query. Tideline masks secrets by three kinds of rules:
 
 - the texts of the configuration's secrets, in the forms in which libraries print them;
 - names of settings that hold secrets: those of librdkafka, PyArrow, Hadoop and Spark, and their common parts.
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 MASK: Final = "***"
 SECRET_CHARACTERS_MIN: Final = 4
-"""It does not mask shorter texts: they would match ordinary words."""
+"""Shorter secrets are not masked, because they would match ordinary words."""
 LINE_CHARACTERS_MIN: Final = 16
-"""It masks the lines of a secret one by one if they are this long."""
+"""Lines of a secret that are at least this long are also masked one by one."""
 DEPTH_MAX: Final = 8
 CACHED_CHARACTERS_MAX: Final = 500
 CACHED_MAX: Final = 16_384
-"""Texts that are remembered as masked: the status of 500 policies has several thousand."""
+"""Number of cached masked texts: the status of 500 policies has several thousand."""
 _PLAIN: Final = frozenset({type(None), bool, int, float})
 """Types of values without texts, which are frequent in the status."""
 
@@ -84,7 +84,9 @@ _FORMS: Final = (
     (_IN_MAPPING, rf"\1{MASK}"),
 )
 _HINTS: Final = re.compile(r"[=@]|-----BEGIN|bearer|authorization|[\"']\s?:", re.IGNORECASE)
-"""Common parts of every form; most texts contain none, and one search is a fraction of the others' time."""
+"""Texts of which every form contains one. Most texts contain none, and one search for these takes a fraction
+of the time of all forms.
+"""
 
 
 def names_secret(key: str) -> bool:
@@ -99,7 +101,7 @@ def holds_secret(text: str) -> bool:
 
 
 def mask_forms(text: str) -> str:
-    """Return ``text`` with everything masked that has the form of a secret."""
+    """Mask everything in ``text`` that has the form of a secret."""
     if _HINTS.search(text) is None:
         return text
     for form, masked in _FORMS:
@@ -114,7 +116,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 class Redactor:
-    """Masks secrets in texts and values, as a structlog processor, too."""
+    """Masks secrets in texts and values; also a processor of structlog."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {
@@ -130,7 +132,9 @@ class Redactor:
         return {key: MASK if names_secret(key) else self.clean(value) for key, value in event.items()}
 
     def clean(self, value: Any, depth: int = 0) -> Any:
-        """Return ``value`` with secrets masked, within mappings and lists too; other objects become text."""
+        """Return ``value`` with secrets masked, including inside mappings and lists. Other objects become
+        text.
+        """
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
@@ -145,7 +149,7 @@ class Redactor:
         return self.text(str(value))
 
     def texts(self, value: T) -> T:
-        """Return ``value`` with secrets masked in its texts, and in those of the values within it.
+        """Return ``value`` with secrets masked in all texts inside it.
 
         It ignores the names of fields, and leaves objects of other types as they are.
         """
@@ -175,7 +179,7 @@ class Redactor:
         return _replaced(value, changed) if changed else value
 
     def text(self, text: str) -> str:
-        """Return ``text`` with every known secret masked, and everything that has the form of one."""
+        """Mask every known secret in ``text``, and everything that has the form of a secret."""
         return self._cached(text) if len(text) <= CACHED_CHARACTERS_MAX else self._mask(text)
 
     def _mask(self, text: str) -> str:
@@ -192,7 +196,7 @@ def _replaced(value: Any, changed: dict[str, Any]) -> Any:
 
 
 def _parts(secret: str) -> Iterator[str]:
-    """Yield the secret, and its long lines if it has several."""
+    """Yield the secret and, if it has several lines, each long line."""
     yield secret
     lines = secret.split("\n")
     if len(lines) > 1:
@@ -217,7 +221,7 @@ class _Process:
 
 
 def use_secrets(secrets: Iterable[str]) -> None:
-    """From now on, mask these texts in everything that passes ``redactor``, and in every new error of this
+    """Mask these texts from now on, in everything that passes ``redactor`` and in every new error of this
     process.
     """
     _Process.secrets = frozenset(secrets)
@@ -226,16 +230,16 @@ def use_secrets(secrets: Iterable[str]) -> None:
 
 
 def add_secret(secret: str) -> None:
-    """Mask this text too, if it is not masked already."""
+    """Mask this text from now on, in addition to the known secrets."""
     if secret not in _Process.secrets:
         use_secrets((*_Process.secrets, secret))
 
 
 def redactor() -> Redactor:
-    """Return the redactor of this process, which knows the secrets of the configuration loaded."""
+    """Return the redactor of this process, which knows the secrets of the loaded configuration."""
     return _Process.redactor
 
 
 def redact(text: str) -> str:
-    """Return ``text`` without secrets, as this process knows them."""
+    """Return ``text`` without the secrets that this process knows."""
     return _Process.redactor.text(text)

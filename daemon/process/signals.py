@@ -4,10 +4,10 @@ The first signal requests an orderly stop, the second ends the process at once. 
 ending at once is safe; the restart repeats some work. Exit codes are those that container platforms expect: 0
 after an orderly stop, 1 otherwise.
 
-The parent of a child holds the write end of the child's standard input and never writes. However the parent
+The parent of a child holds the write end of the child's standard input and never writes. When the parent
 ends, even by ``kill -9``, the kernel closes that end; the child then reads the end of its input and kills its
-whole process group, which includes the JVM of a Spark driver. This needs no polling, and no signal that a
-third process could miss.
+whole process group, which includes the JVM of a Spark driver. This needs neither polling nor a signal that
+could get lost.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Final, NoReturn
 
 @contextmanager
 def stop_signals(*, at_once: Callable[[int], None] = os._exit) -> Iterator[threading.Event]:
-    """Yield an event that the first SIGTERM or SIGINT sets;
-    the second one calls ``at_once(1)``. Main thread only.
+    """Yield an event that the first SIGTERM or SIGINT sets; the second calls ``at_once(1)``. Main thread
+    only.
     """
     stopping = threading.Event()
 
@@ -45,9 +45,7 @@ STDIN: Final = 0
 
 
 def end_with_parent() -> None:
-    """Start a thread that kills this process and its group as soon as the other end of standard input
-    closes.
-    """
+    """Start a thread that kills this process and its group when the parent's end of standard input closes."""
     threading.Thread(target=_watch_input, name="parent-watch", daemon=True).start()
 
 
@@ -59,9 +57,7 @@ def _watch_input() -> None:
 
 
 def end_group() -> NoReturn:
-    """Kill this process,
-    and its process group if it leads one (otherwise the group belongs to another process).
-    """
+    """Kill this process, and its process group if this process leads the group."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -5,7 +5,7 @@ order, and the relay preserves both. It continues after the last record of the t
 reads the log without gaps (``sources.outbox``), and writes through an idempotent producer (``publisher``).
 After a kill at any point it writes the missing records; readers drop records that it writes twice.
 
-It never skips. A gap in the log, a metastore that was restored, or an event that the topic refuses ends the
-loop with an error, and the supervisor decides. Transient errors (a restart of metastore or broker) also end
-the loop, which is then restarted with backoff.
+The relay never skips events. A gap in the log, a restored metastore, or an event that the topic refuses ends
+the loop with an error, and the supervisor decides what follows. Transient errors (a restart of metastore or
+broker) also end the loop, which is then restarted with backoff.
 """

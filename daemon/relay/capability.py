@@ -19,7 +19,7 @@ class Relay(Capability):
     """Publishes the notification logs of sources to their topics."""
 
     def build(self, runtime: Runtime) -> Parts:
-        """Return a relay, or a watch, for each source."""
+        """Return a relay for each source, or a watch if another daemon relays it."""
         from daemon.relay.loop import source_part
         from daemon.relay.routes import gap_route
 

@@ -1,15 +1,15 @@
-"""Crosses a gap of a relay: events that the notification log lost before they were relayed.
+"""Lets a relay continue after a gap: events that the notification log lost before the relay read them.
 
 The relay does not skip them on its own. On an operator's request it continues in the same topic, in four
 steps:
 
 1. Find the end of the topic; if it is empty, use the stored position.
-2. Find the ids lost: those before the oldest event that the log has, or up to the newest id if the log is
-   empty.
-3. Append one record that names them (``EVENTS_LOST``), and wait until acknowledged. Every reader that has not
-   applied these events stops there with its own gap: policies wait for ``tideline gap policy POLICY``,
-   catalogs load their tables again.
-4. Store the position after the gap. A relay killed before it finds the record at the end of the topic.
+2. Find the lost ids: all before the oldest event in the log, or up to the newest id if the log is empty.
+3. Append one record that names them (``EVENTS_LOST``), and wait for its acknowledgement. Every reader that
+   has not applied these events stops there with its own gap: policies wait for ``tideline gap policy
+   POLICY``, catalogs load their tables again.
+4. Store the position after the gap. A relay that is killed before this step finds the record at the end of
+   the topic.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RelayGap:
-    """Lost events of a source."""
+    """The lost events of a source."""
 
     end: Position
     """The end of the topic before the gap."""
     lost: range
 
     def to_event(self, source: str) -> OutgoingEvent:
-        """Return the record for the topic, as the last part of the last lost event."""
+        """Return the record for the topic. It takes the place of the last part of the last lost event."""
         is_partial = not self.end.complete and self.end.event_id == self.lost[-1]
         part = self.end.part + 1 if is_partial else 0
         time_s = int(time.time())
-        # The earlier parts are in the topic, and a publisher omits records that the topic has.
+        # The topic has the earlier parts, and a publisher omits records that the topic has.
         records = [encode_lost(source, self.lost, time_s, part)] * (part + 1)
         return OutgoingEvent(self.lost[-1], time_s, records)
 
 
 @dataclass(frozen=True, slots=True)
 class CrossedRelayGap:
-    """A crossed gap: the events after ``after`` up to ``upto`` are lost."""
+    """The result of crossing a gap: the events after ``after`` up to ``upto`` are lost."""
 
     after: int
     upto: int

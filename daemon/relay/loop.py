@@ -1,9 +1,9 @@
-"""The loop of one source: the relay that publishes its log or, if another daemon does, a watch.
+"""The loop of one source: the relay that publishes its log, or a watch if another daemon relays it.
 
 A relay runs in four steps. Every error ends the run, and the next run repeats all steps:
 
 1. ensure that the topic exists and can be used;
-2. find the position at which it ends (``start_position``);
+2. find the position of the last record in the topic (``start_position``);
 3. open a producer that continues there (``publisher``);
 4. follow the log until a stop request (``tail``).
 """
@@ -61,7 +61,7 @@ class RelayLoop:
         inbox: Inbox | None = None,
         nudge: threading.Event | None = None,
     ) -> None:
-        """``nudge`` is set by others to have the log read at once."""
+        """Another thread sets ``nudge`` to make the relay read the log at once."""
         self._nudge = nudge or threading.Event()
         self._broker = broker
         self._topic = topic
@@ -76,7 +76,8 @@ class RelayLoop:
         """Relay until ``heartbeat`` requests a stop.
 
         Raises ConfigError (the topic is unusable), GapDetected, Inconsistent (another metastore),
-        LimitExceeded, and Transient: then ``run`` may be called again and continues at the end of the topic.
+        LimitExceeded, and Transient. After any of them, ``run`` may be called again, and continues at the end
+        of the topic.
         """
         self._pulse.connect(heartbeat)
         with closing(self._outbox):
@@ -128,7 +129,7 @@ class RelayLoop:
             return cross_gap(gap, self._outbox, self._stored, self._open_publisher, source)
 
     def serve_failed(self) -> bool:
-        """Serve requests after an error; return whether there were some, so that the loop runs again."""
+        """Serve requests after an error; return whether there were any, so that the loop runs again."""
         return (
             self._inbox is not None and self._inbox.serve(lambda request: serve(request, self.cross_gap)) > 0
         )
@@ -164,7 +165,9 @@ class RelayLoop:
 def source_part(
     config: Config, name: str, calls: CallMetrics, nudge: threading.Event
 ) -> tuple[Job, SourcePart]:
-    """Return the loop of source ``name``, which ``nudge`` makes read at once, and its part of the status."""
+    """Return the loop of source ``name``, and its part of the status. Setting ``nudge`` makes the relay read
+    at once.
+    """
     source = config.sources[name]
     if not source.relay.enabled:
         watch = _SourceWatch(name, source)
@@ -207,9 +210,7 @@ def build_relay(
 
 
 class _SourceWatch:
-    """Polls the newest event id of a source that another daemon relays, so that this daemon knows the lag,
-    too.
-    """
+    """Polls the newest event id of a source that another daemon relays, so that the status has the lag."""
 
     def __init__(self, name: str, source: SourceConfig) -> None:
         self._uris = source.metastore

@@ -1,9 +1,9 @@
 """Publishes records to the topic in the order of the log.
 
 An idempotent producer preserves order and drops its own duplicates across retries during its lifetime. After
-a failure that leaves open which records arrived, the relay discards it with all its pending records. A new
-producer continues at the current end of the topic, and readers drop duplicates. Acknowledgements therefore
-arrive in order, and the last one covers all records before it.
+a failure that leaves open which records arrived, the relay discards the producer with all pending records. A
+new producer continues at the current end of the topic, and readers drop duplicates. Acknowledgements
+therefore arrive in order, and the last one covers all records before it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class RelaySettings(OutboxSettings):
 
 
 class Publisher:
-    """One producer. For one thread; after an error, it can only close."""
+    """Publishes through one producer. Use it from one thread only. After an error, only ``close`` may be
+    called.
+    """
 
     def __init__(
         self, broker: BrokerSettings, topic: TopicSettings, settings: RelaySettings, *, after: Position
@@ -78,7 +80,7 @@ class Publisher:
 
     @property
     def pending(self) -> int:
-        """Number of records without acknowledgement."""
+        """The number of records without acknowledgement."""
         return len(self._pending)
 
     def publish(self, batch: Sequence[OutgoingEvent]) -> None:
@@ -99,7 +101,7 @@ class Publisher:
         self.poll(0)
 
     def poll(self, timeout_s: float) -> None:
-        """Process acknowledgements, waiting at most ``timeout_s`` for the first; raise the first failure."""
+        """Wait up to ``timeout_s`` for acknowledgements and process them; raise the first failure."""
         self._producer.poll(timeout_s)
         self._raise_failure()
 

@@ -1,8 +1,8 @@
-"""Requests about the relay of one source: continue after a gap.
+"""The request to the relay of one source to continue after a gap.
 
-A running daemon gets them as files. Without a daemon, the command opens the relay itself
-(``daemon.status.client.serve_request``). ``{"do": "cross-gap"}`` gets the answer ``{"after": ..., "upto":
-...}``, and refused if there is no gap.
+A running daemon gets it as a file. Without a daemon, the command opens the relay itself
+(``daemon.status.client.serve_request``). The answer to ``{"do": "cross-gap"}`` is ``{"after": ..., "upto":
+...}``, or an error if there is no gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMEOUT_S: Final = 120.0
 
 
 def cross_gap_of(config: Config, source: str) -> dict[str, Any]:
-    """Have the relay of ``source`` continue after a gap; return the ids around it.
+    """Make the relay of ``source`` continue after a gap; return the ids around the gap.
 
     Raises ConfigError for an unknown source or one that another daemon relays, InvalidRequest if there is no
     gap, Transient.

@@ -1,4 +1,4 @@
-"""The action on a relay over HTTP: the same as ``tideline gap source``, through the relay's inbox."""
+"""The route that makes a relay continue after a gap, as ``tideline gap source`` does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_S: Final = 60.0
 
 
 def gap_route(config: Config, audit: Audit) -> ApiRoute:
-    """Return the route that lets a relay continue after lost events."""
+    """Return the route for the action on a relay: continue after lost events."""
     operation = Operation(
         path=f"{BASE}/sources/{{name}}/cross-gap",
         tag="Sources",

@@ -1,18 +1,18 @@
 """Finds the position at which a relay starts: after the last record of its topic.
 
-The topic itself shows the records from before the relay ended. The relay resumes in four steps, and writes
-nothing before all of them have succeeded:
+The end of the topic shows what the relay has written so far. It resumes in four steps, and writes nothing
+before all of them have succeeded:
 
 1. Find the last record of the topic (``topic_end``).
-2. If the topic is empty (after retention, or recreated), use the stored position. If there is none either,
-   use the configured start, and store it first: a relay that starts twice at "the current event" would
-   otherwise omit the events in between.
+2. If the topic is empty (after retention, or recreated), use the stored position. If there is no stored
+   position, use the configured start, and store it first: a relay that starts twice at "the current event"
+   would otherwise omit the events in between.
 3. Verify that the metastore is not behind this position.
-4. Verify that the last event of the topic is the same event in the log. Otherwise it is another metastore, or
-   one restored from a backup, whose ids mean other events. An event with only some parts in the topic needs
-   the same parts again, because readers have already applied the first ones. A commit split differently now
-   (after a compaction of a listed partition, or a change of ``record_bytes_max``) is completed without its
-   write events, which readers then fetch for themselves.
+4. Verify that the last event of the topic is the same event in the log. If it is not, this is another
+   metastore, or one restored from a backup, whose ids mean other events. An event with only some parts in the
+   topic needs the same parts again, because readers have already applied the first ones. A commit split
+   differently now (after a compaction of a listed partition, or a change of ``record_bytes_max``) is
+   completed without its write events, which readers then fetch for themselves.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _KEY: Final = b"relay/"
 _LOOK_BACK: Final = b"/look-back"
 _SCANNED: Final = b"/scanned"
 _SAME: Final = ("eventTime", "dbName", "tableName")
-"""Fields compared of a complete event, which an older version may have written."""
+"""The fields to compare for a complete event, which an older version may have written."""
 
 
 class StoredPosition:
-    """The relay's own position, used if the topic is empty. May lag behind the topic."""
+    """The relay's own position, in case the topic is empty. May be older than the end of the topic."""
 
     def __init__(self, store: Store, topic: str) -> None:
         self._store = store
@@ -64,19 +64,21 @@ class StoredPosition:
             raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
     def load_look_back(self) -> int | None:
-        """Return the first event that the relay must observe again for open transactions; None if unknown."""
+        """Return the id of the first event that the relay must read again because of open transactions; None
+        if unknown.
+        """
         value = self._store.get(self._key + _LOOK_BACK)
         return (int(value) or None) if value is not None and value.isdigit() else None
 
     def load_scanned(self) -> set[str]:
-        """Return the tables that a scan has found programs to write into without events."""
+        """Return the tables into which programs write without events, as scans have found."""
         value = self._store.get(self._key + _SCANNED)
         return set(value.decode().split("\n")) if value else set()
 
     def save(
         self, position: Position, look_back: int | None = None, scanned: Collection[str] = frozenset()
     ) -> None:
-        """Store the last whole event of ``position``, and the tables to scan.
+        """Store the last complete event of ``position``, and the tables to scan.
 
         Raises FilesUnavailable while the state file cannot be used.
         """
@@ -96,7 +98,7 @@ class StoredPosition:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start after ``position``, whose event has the time ``time_s`` if known."""
+    """The start of a relay: after ``position``, whose event has the time ``time_s`` if known."""
 
     position: Position
     time_s: int | None = None
@@ -106,7 +108,7 @@ class Start:
 
 
 def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: StartAt) -> Start:
-    """Return the relay's start (the steps of the module docstring).
+    """Find where the relay starts (the steps are in the module docstring).
 
     Raises Inconsistent and GapDetected (steps 3 and 4), ConfigError, StateCorrupt, Transient.
     """
@@ -137,9 +139,9 @@ def _configured_start(outbox: Outbox, start: StartAt) -> Position:
 
 
 def _check_same_event(outbox: Outbox, last: LocatedRecord) -> OutgoingEvent | None:
-    """Compare the topic's last record with the log, unless the log no longer contains the event.
+    """Check that the topic's last record is the same event in the log, unless the log no longer contains it.
 
-    Returns the rest of a partly written commit that cannot be completed with the same parts.
+    Returns the records that complete a partly written commit, if its parts would now be different.
     """
     event_id = last.position.event_id
     try:
@@ -179,9 +181,7 @@ def _require_complete(last: LocatedRecord) -> None:
 
 
 def _is_split_alike(last: LocatedRecord, item: OutgoingEvent) -> bool:
-    """Return whether the event has the same parts as before, so that the
-    remaining ones continue the topic.
-    """
+    """Return whether the event still has the same parts, so that its remaining parts continue the topic."""
     part, parts = last.position.part, last.position.parts
     return len(item.records) == parts and bool(
         orjson.loads(item.records[part].value) == orjson.loads(last.value)

@@ -1,8 +1,9 @@
-"""Tails the notification log: reads, publishes and reports at once, with growing pauses if there is no work.
+"""Tails the notification log: reads and publishes at once, with growing pauses if there is no work.
 
 The metastore has no call that waits for the next event, so an idle relay polls: at first every 10 ms, because
 commits often come in groups, then at most five times a second. This costs very little and limits the delay of
-a single commit to 0.2 s. A nudge ends the pause: a caller waits for an event that the metastore already has.
+a single commit to 0.2 s. A nudge ends the pause, because a client waits for an event that the metastore
+already has.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ log = structlog.get_logger(__name__)
 
 
 STOP_NOTICED_S: Final = 0.2
-"""How soon a stop ends a pause."""
+"""The longest time after which a pause notices a stop request."""
 
 
 class Pace:
-    """The pause after an empty answer: doubles from ``min_s`` to ``max_s``, and is reset by work.
+    """The pause after an empty answer. It doubles from ``min_s`` to ``max_s``; work resets it.
 
     Polling is not a retry (``daemon.process.loops.retry_policy.RestartPolicy``): an empty answer is a
-    success, so pauses have no jitter, stay far below a second and never end. A failure of the metastore ends
-    the loop instead, and the supervisor decides on the restart.
+    success, so pauses have no jitter, stay far below a second, and polling never gives up. A failure of the
+    metastore ends the loop instead, and the supervisor decides on the restart.
     """
 
     def __init__(self, min_s: float, max_s: float) -> None:
@@ -48,7 +49,7 @@ class Pace:
         self._next_s = min_s
 
     def busy(self) -> None:
-        """Reset the pause to the shortest, after work."""
+        """Reset the pause to ``min_s``, after work."""
         self._next_s = self._min_s
 
     def pause_s(self) -> float:
@@ -58,7 +59,7 @@ class Pace:
 
 
 class Tail:
-    """Follows the log from ``start`` on with one publisher."""
+    """Follows the log after ``start`` and publishes its events with one publisher."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - it connects six parts and owns none of them
         self,
@@ -72,7 +73,7 @@ class Tail:
         nudge: threading.Event,
         serve: Callable[[], None] = lambda: None,
     ) -> None:
-        """``nudge`` is set by others to have the log read at once.
+        """Another thread sets ``nudge`` to make the relay read the log at once.
 
         ``serve`` is called about once per ``settings.check_s``.
         """
@@ -103,13 +104,13 @@ class Tail:
     def follow(self, heartbeat: Heartbeat) -> None:
         """Relay until a stop request, then wait for acknowledgements.
 
-        Raises the error that ended it otherwise.
+        If an error ends it, raises the error.
         """
         try:
             self._relay_until_stopped(heartbeat)
         except TidelineError:
-            # Keep the events read before the failure: with a metastore that fails often, the relay would not
-            # advance otherwise.
+            # Keep the events read before the failure. Otherwise the relay would not advance if the metastore
+            # often fails.
             with suppress(TidelineError):
                 self._publisher.settle()
             self._report(heartbeat)
@@ -172,7 +173,9 @@ class Tail:
             self._pause(heartbeat, pause_s)
 
     def _pause(self, heartbeat: Heartbeat, pause_s: float) -> None:
-        """Wait for the pause, a nudge or the end; a long pause has several parts, to notice the end."""
+        """Wait until the pause is over, a nudge or a stop request. Divides a long pause, to notice a stop
+        request.
+        """
         end_s = time.monotonic() + pause_s
         while not heartbeat.stopping.is_set() and (left_s := end_s - time.monotonic()) > 0:
             if self._nudge.wait(min(left_s, STOP_NOTICED_S)):
@@ -181,9 +184,9 @@ class Tail:
                 return
 
     def _check_when_due(self) -> None:
-        """From time to time, read the newest id, and check that the log was neither restored nor cleaned.
+        """Read the newest id from time to time, and check that the log was neither restored nor cleaned.
 
-        A relay that is behind must know by how much as well; otherwise it looks caught up after each batch.
+        A relay that is behind needs the newest id, too; otherwise it would look caught up after each batch.
         """
         if time.monotonic() - self._checked_at_s >= self._settings.check_s:
             self._check()
@@ -239,7 +242,7 @@ class Tail:
                 )
                 self._saved = position.applied_event_id
             except FilesUnavailable as error:
-                # The topic itself holds the position; this copy matters only if the topic becomes empty. The
-                # relay continues.
+                # The topic itself shows the position, and this copy matters only if the topic becomes empty,
+                # so the relay continues.
                 log.warning("the relay's position could not be stored", code=error.code, problem=str(error))
         self._saved_at_s = time.monotonic()

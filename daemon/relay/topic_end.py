@@ -1,15 +1,16 @@
 """Finds the end of a topic: the newest record that its relay can have written.
 
-That is usually the last one. But another program may have written records after it. A relay that took those
-for the end would stop, or relay everything again, so it chooses the highest position of the last records that
-the metastore knows. Each record of a relay follows all events before it, so the topic lacks none.
+That is usually the last one. But another program may have written records after it. A relay that took such a
+record for the end would stop, or relay everything again. So it chooses, among the last records, the highest
+position that the metastore knows. A relay writes each record after all events before it, so the topic has all
+events up to that position.
 
 Records above the newest event of the metastore have one of two causes. Either the metastore comes from a
 backup; then they continue the topic event by event, and the relay must stop. Or they are foreign
-(``daemon.consumer.log_check``). The relay skips them only if none of them continues the topic, and only above
-the position that the relay itself has stored.
+(``daemon.consumer.log_check``). The relay skips such records only if none of them continues the topic, and
+only above its own stored position.
 
-With signatures, ``records`` has only those of the relay.
+With signatures, ``records`` contains only the relay's records.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _LOOK_BACK: Final = 50
 def find_end(
     records: Records, outbox: Outbox, load_position: Callable[[], Position | None]
 ) -> LocatedRecord | None:
-    """Return the newest record of the topic without foreign ones; None if the topic is empty.
+    """Return the newest record of the topic, ignoring foreign records; None if the topic is empty.
 
-    ``load_position`` returns the position that the relay has stored; it runs if records are above the
-    metastore's newest event. Raises Transient, StateCorrupt.
+    ``load_position`` returns the relay's stored position; called only if records are above the metastore's
+    newest event. Raises Transient, StateCorrupt.
     """
     last = find_last(records)
     if last is None:

@@ -1,1 +1,1 @@
-"""Replicas: one projection for each policy, which applies the events of the source to the target."""
+"""Replicas: one projection for each policy, which applies the source's events to the target."""

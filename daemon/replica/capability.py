@@ -91,8 +91,8 @@ class Replica(Capability):
         return [*copy_job_problems(config), *spark_problems(config)]
 
     def build(self, runtime: Runtime) -> Parts:
-        """Return the replicas of all policies,
-        and a loop for each pattern of databases, which adds more of them.
+        """Return the replicas of all policies, and a loop for each pattern of databases, which adds further
+        replicas.
         """
         from daemon.process.loops.loop import Job
         from daemon.replica.compaction_watch import build_watch

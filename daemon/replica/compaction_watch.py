@@ -1,9 +1,9 @@
 """The loop that reads the compactions of one target, for all policies that replicate to it.
 
-It has a thread and its own connection and only reads, so it never delays replay. A call that fails is
-part of the status, together with the last answer and its time, and the next one follows after
-``targets.NAME.compactions_every_s``. The same few calls read the compactions of all policies, so that
-hundreds of them cost no more than one.
+It has its own thread and connection and only reads, so it never delays replay. If a call fails, the status
+has the error, with the last answer and its time, and the next call follows after
+``targets.NAME.compactions_every_s``. The same few calls read the compactions of all policies, so hundreds of
+policies cost no more than one.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ log = structlog.get_logger(__name__)
 
 
 class CompactionWatch:
-    """Reads one target. ``policies`` returns the names of the policies that replicate to it;
-    any thread may call ``status``.
+    """Reads one target. ``policies`` returns the names of the policies that replicate to it. ``status`` is
+    thread-safe.
     """
 
     def __init__(self, runtime: Runtime, target: str, policies: Callable[[], Sequence[str]]) -> None:
@@ -38,10 +38,10 @@ class CompactionWatch:
         self._target = target
         self._policies = policies
         self._read: dict[str, CompactionStatus] = {}
-        """By policy; replaced as a whole, because any thread reads it."""
+        """The status by policy. It is only replaced as a whole, so reading it is thread-safe."""
 
     def status(self) -> tuple[CompactionStatus, ...]:
-        """Return the last reading, by policy."""
+        """Return the last reading, as a row for each policy."""
         read = self._read
         return tuple(read.get(name, CompactionStatus(name)) for name in self._policies())
 
@@ -75,6 +75,6 @@ class CompactionWatch:
 def build_watch(
     runtime: Runtime, target: str, policies: Callable[[], Sequence[str]]
 ) -> tuple[Job, Callable[[], tuple[CompactionStatus, ...]]]:
-    """Return the loop of a target, and its status. Opens nothing yet."""
+    """Return the loop of a target, and the function that returns its status. Opens nothing."""
     watch = CompactionWatch(runtime, target, policies)
     return Job(f"compactions:{target}", watch.run), watch.status

@@ -1,8 +1,7 @@
-"""The projection of a policy as its loop drives it:
-between two batches, it serves requests and takes care of loads.
+"""A policy's projection with its requests and loads, which it serves and advances between two batches.
 
-A paused policy reads and applies nothing and loads no table, but serves requests. A policy that waits for its
-bootstrap, and one after a pause or promotion, rests and needs no thread.
+A paused policy applies no events and loads no table, but serves requests. A policy that is paused, was
+promoted, or waits for its bootstrap rests and needs no thread.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 IDLE_S: Final = 60.0
-"""How long a policy rests at most if nothing wakes it."""
+"""The longest rest of a policy that is not woken."""
 _ENDINGS: Final = frozenset({"promote", "retire"})
 """Requests that end the replication."""
 
@@ -56,14 +55,14 @@ class FollowedReplica:
         report_new: Callable[[bool], None] = lambda _: None,
         replaying: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """``open_reader`` returns a second reader of the topic, for tables that catch up. ``bootstraps`` says
-        when the policy may be bootstrapped.
+        """``open_reader`` returns a second reader of the topic, for tables that catch up. ``bootstraps``
+        decides when the policy may be bootstrapped.
 
-        ``report_pause`` receives since when the policy is paused, and None once resumed. ``external`` copies
-        the files of external tables, if the policy has that setting. ``report_end`` receives the
-        promotion that ended replication, and None if a retirement did. ``report_new`` receives True while
-        a new policy waits for the request to bootstrap it, and False afterwards. Batches are applied within
-        the block of ``replaying``.
+        ``report_pause`` receives the time of a pause, and None when the policy resumes. ``external`` copies
+        the files of external tables, if the policy does so. ``report_end`` receives the promotion that ended
+        replication, or None if a retirement ended it. ``report_new`` receives True while a new policy waits
+        for the request to bootstrap it, and False afterwards. Batches are applied within the context
+        ``replaying``.
         """
         self._projection = projection
         self._inbox = inbox
@@ -83,11 +82,11 @@ class FollowedReplica:
         self.name, self.source = projection.name, projection.source
 
     def connect(self, heartbeat: Heartbeat) -> None:
-        """Send heartbeats of long work to ``heartbeat``, and watch its request to stop."""
+        """Send heartbeats during long work to ``heartbeat``, and obey its stop requests."""
         self._heartbeat = heartbeat
 
     def prepare(self) -> Iterator[float]:
-        """Rest while the policy is paused, or has ended, and until a new one may be bootstrapped.
+        """Rest while the policy is paused or has ended, and until a new policy may be bootstrapped.
 
         A paused policy is not opened, because its target may be down for maintenance.
         """
@@ -106,7 +105,7 @@ class FollowedReplica:
                 yield IDLE_S
 
     def open(self) -> Position:
-        """Open the projection, and let tables catch up."""
+        """Open the projection, and prepare tables to catch up."""
         try:
             position = self._projection.open()
         finally:
@@ -115,7 +114,7 @@ class FollowedReplica:
         return position
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply the events, and take care of loads."""
+        """Apply the events, and advance loads."""
         self._rest_s = WAIT_S
         with self._replaying():
             position = self._projection.apply(events)
@@ -131,8 +130,10 @@ class FollowedReplica:
         self._projection.skip(position, time_s)
 
     def settle(self) -> float:
-        """Do the projection's deferred work, and take care of loads; return how long the policy may rest.
-        Each rest is longer than the previous one, while nothing happens and no table waits for a load.
+        """Do the projection's deferred work, and advance loads.
+
+        Returns how long the policy may rest. While there is no work, each rest is longer than the previous
+        one.
         """
         self._projection.settle()
         rest_s = self._step_loads()
@@ -141,7 +142,7 @@ class FollowedReplica:
         return min(self._rest_s, rest_s)
 
     def _step_loads(self) -> float:
-        """Take care of loads and of external tables; return for how long they need nothing."""
+        """Advance loads and the cycles of external tables; return how long they may rest."""
         if self._is_stopping():
             return WAIT_S
         self._loads.step(self._projection.loads)
@@ -176,19 +177,19 @@ class FollowedReplica:
         self._report_pause(None)
 
     def _do(self, request: Request) -> Request:
-        """Serve one request; no load runs during the end of the replication."""
+        """Serve one request. If it ends the replication, stop the running copies first."""
         if request.get("do") in _ENDINGS:
             self._stop_copies()
         return self._requests.do(request)
 
     def _stop_copies(self) -> None:
-        """Stop the load and the cycle of external tables that run."""
+        """Stop the running load and the running cycle of external tables."""
         self._loads.stop()
         if self._external is not None:
             self._external.stop()
 
     def _rest_if_ended(self) -> Iterator[float]:
-        """Rest until a stop request if the policy was promoted or retired, and serve requests."""
+        """If the policy was promoted or retired, rest until a stop request, and serve requests meanwhile."""
         if self._heartbeat is None or not self._projection.has_ended:
             return
         self._stop_copies()
@@ -200,7 +201,7 @@ class FollowedReplica:
             yield IDLE_S
 
     def _rest_while_new(self) -> Iterator[float]:
-        """Rest until an operator requests the bootstrap of a new policy, and serve requests."""
+        """Rest until an operator requests the bootstrap of the new policy, and serve requests meanwhile."""
         if self._heartbeat is None or not self._projection.awaits_request():
             return
         self._heartbeat.following()
@@ -213,13 +214,14 @@ class FollowedReplica:
         self._report_new(False)
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error;
-        return whether there were some, so that the loop runs again.
+        """Serve requests while the loop waits after an error.
+
+        Returns whether there were any, so that the loop runs again.
         """
         return self._inbox.serve(self._do_while_failed) > 0
 
     def _do_while_failed(self, request: Request) -> Request:
-        """Serve one request; a ``resume`` opens the policy as after a restart, even if another instance has
+        """Serve one request. The request ``resume`` opens the policy again, even if another instance has
         fenced it.
         """
         self._projection.read_state()  # what is in memory may be ahead of the state
@@ -233,7 +235,7 @@ class FollowedReplica:
         return answer
 
     def read_events(self, after: int, upto: int) -> Iterator[Event]:
-        """Return the events of the topic after one id up to another."""
+        """Yield the events of the topic after one id up to another."""
         return read_range(self._open_reader, after, upto, beat=self._beat, is_stopping=self._is_stopping)
 
     def _wake(self) -> None:
@@ -249,11 +251,11 @@ class FollowedReplica:
         return self._projection.quarantined()
 
     def failures(self) -> Sequence[TableFailure]:
-        """Return why they are quarantined."""
+        """Return the reason for each quarantined table."""
         return self._projection.failures()
 
     def close(self) -> None:
-        """Stop the load and the copies that run, then release everything."""
+        """Stop the running load and copies, then release everything."""
         self._bootstraps.leave(self._policy)
         self._loads.stop()
         if self._external is not None:

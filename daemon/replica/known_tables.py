@@ -1,9 +1,9 @@
-"""All tables of a policy that the daemon knows, for lists of any length.
-They are not part of the status, which would become too long.
+"""All tables of a policy that the daemon knows, for lists of any length. The status does not contain them,
+because it would become too long.
 
-Other threads read it while replay changes it: each read is one step of a dictionary. It keeps the sorted
-names of the policy read last for some seconds, because sorting 100,000 of them takes longer than the rest of
-a page.
+Other threads read the tables while replay changes them, so each read is a single step of a dictionary. The
+sorted names of the policy that was read last are kept for some seconds, because sorting 100,000 names takes
+longer than the rest of a page.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from handlers.replication.tables.policy_tables import PolicyTables
 
 NAMES_S: Final = 10.0
 KEPT_MIN: Final = 5_000
-"""It sorts shorter lists each time."""
+"""Only the names of longer lists are kept; shorter ones are sorted each time."""
 
 
 @dataclass(slots=True)
 class LastNames:
-    """The names of the policy read last; each write replaces the whole value."""
+    """The sorted table names of the policy that was read last. Thread-safe: each write replaces the whole
+    value.
+    """
 
     value: tuple[PolicyTables, float, Sequence[str]] | None = None
 
     def of(self, known: KnownTables) -> Sequence[str]:
-        """Return the names of a policy, at most ``NAMES_S`` old."""
+        """Return the sorted table names of a policy, at most ``NAMES_S`` seconds old."""
         value, now_s = self.value, time.monotonic()
         if value is None or value[0] is not known.tables or now_s - value[1] > NAMES_S:
             value = (known.tables, now_s, known.sort_names())
@@ -51,13 +53,13 @@ class KnownTables:
         return self.last_names.of(self)
 
     def sort_names(self) -> Sequence[str]:
-        """Return the names of this moment."""
+        """Return the current names, sorted."""
         start = len(self.tables.db) + 1
         names = [table[start:] for table in self.tables.write_ids.tables()]
         return names if self.ledger is None else sorted({*names, *self.ledger.verified_s})
 
     def __contains__(self, table: str) -> bool:
-        """Whether a table is one of them."""
+        """Whether this table has a write id or was listed by verification."""
         return self.write_id(table) is not None or self.verified_s(table) is not None
 
     def write_id(self, table: str) -> int | None:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPart:
-    """The loop of one policy, and its parts of the status."""
+    """The loop of one policy, with its parts of the status."""
 
     job: Job
     part: ProjectionPart
@@ -78,7 +78,7 @@ def build_replica(
     bootstraps: BootstrapTurns,
     shared: SharedResources,
 ) -> ReplicaPart:
-    """Return the loop of policy ``name`` and its parts of the status. Opens nothing yet."""
+    """Return the loop of policy ``name`` with its parts of the status. Opens nothing."""
     policy = runtime.config.policy(name)
     projection = projection_name(name)
     metrics.projections.series.join(projection)
@@ -131,7 +131,7 @@ def bootstrap_options(
     *,
     progress: BootstrapProgress | None = None,
 ) -> BootstrapOptions:
-    """Return how bootstraps of the policy run; they report to ``progress``, by default to the log."""
+    """Return the options of the policy's bootstraps, which report to ``progress``, by default to the log."""
     return BootstrapOptions(
         load_settings(config),
         is_stopping=pulse.is_stopping,
@@ -148,11 +148,11 @@ def build_projection(
     bootstrap: BootstrapOptions | None = None,
     job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> tuple[ReplicationProjection, CopyPool]:
-    """Open the policy's state and return its projection with its copy pool;
-    raise StateCorrupt, StateLocked, ConfigError.
+    """Open the policy's state.
 
-    ``pulse`` gets each step of long work: an applied event, an answered call, bytes of a copy. Copy jobs
-    report to ``job_changed``.
+    Returns its projection and copy pool. Raises StateCorrupt, StateLocked, ConfigError. ``pulse`` receives
+    each step of long work: an applied event, an answered call, copied bytes. Copy jobs report their progress
+    to ``job_changed``.
     """
     beat = pulse.beat
     settings = config.policy(name)
@@ -192,12 +192,14 @@ def build_projection(
 
 
 def _rates(config: Config, name: str, shared: SharedResources) -> Sequence[ByteRate]:
-    """Return the rates of a policy's copies: its own first, so that it waits there and holds up no other."""
+    """Return the rate limits of a policy's copies. The policy's own is first: a copy that waits for it delays
+    no other policy.
+    """
     return [shared.policy_rate(config, name), shared.rate]
 
 
 def _open_load_pool(config: Config, context: Context, shared: SharedResources) -> CopyPool:
-    """Return the copies of one load."""
+    """Return the copy pool of one load."""
     name = context.policy.name
     return CopyPool(
         context.build_copier(),
@@ -208,8 +210,8 @@ def _open_load_pool(config: Config, context: Context, shared: SharedResources) -
 
 
 def catch_up_reader(config: Config, name: str) -> TopicReader:
-    """Return a second reader of the policy's topic, for tables that catch up;
-    raise ConfigError, KafkaUnavailable.
+    """Return a second reader of the policy's topic for tables that catch up. Raises ConfigError,
+    KafkaUnavailable.
     """
     return topic_reader(
         config,
@@ -220,7 +222,7 @@ def catch_up_reader(config: Config, name: str) -> TopicReader:
 
 
 class _Replica:
-    """One policy's replica with its loop, kept over restarts of the loop."""
+    """One policy's replica. It stays open when its loop restarts."""
 
     def __init__(
         self,
@@ -290,7 +292,7 @@ class _Replica:
         )
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Follow until a stop request, in turns."""
+        """Follow the topic until a stop request; yield how long to rest."""
         self._pulse.connect(heartbeat)
         self._followed.connect(heartbeat)
         yield from self.loop.run(heartbeat)

@@ -133,12 +133,12 @@ class PolicyObserver:
         return self._metrics.projections.series.label(self._projection)
 
     def event_applied(self, kind: str, seconds: float) -> None:
-        """An event in scope took effect on the target in ``seconds``."""
+        """Count an event in scope, which took effect on the target in ``seconds``."""
         self._metrics.projections.count_applied(self._projection, kind)
         self._metrics.projections.apply_s.labels(self._label).observe(seconds)
 
     def batch_replayed(self, overlap: BatchOverlap) -> None:
-        """A batch has ended; this adds its counts at once, so that events cost nothing."""
+        """Add the counts of a finished batch, which costs less than counting each of its events."""
         metrics, name, lanes, lookahead = self._metrics, self._label, overlap.lanes, overlap.lookahead
         metrics.batch_events.labels(name).observe(overlap.events)
         metrics.lane_events.labels(name, "applied").inc(lanes.applied)
@@ -152,7 +152,7 @@ class PolicyObserver:
 
     # Part of the port; a label would make too many series
     def event_skipped(self, kind: str, reason: str) -> None:  # noqa: ARG002
-        """An event had no effect."""
+        """Count an event without effect."""
         self._metrics.projections.count_skipped(self._projection, reason)
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
@@ -169,13 +169,15 @@ class PolicyObserver:
         self._metrics.projections.count_quarantined(self._projection, entry.code)
 
     def table_unreplicated(self, table: str, code: str, reason: str) -> None:
-        """A table is of a kind that policies do not replicate."""
+        """Log a table of a kind that policies do not replicate."""
         log.warning(
             "table not replicated", projection=self._projection, table=table, code=code, reason=reason
         )
 
     def transactions_open(self, count: int, oldest_s: float) -> None:
-        """Record the number of open replayed transactions; only single policies have the oldest one."""
+        """Record the number of open replayed transactions and, unless policies share their series, the age of
+        the oldest.
+        """
         label, (former, reported) = self._label, self._open
         self._metrics.open_transactions.labels(label).inc(count - (reported if former == label else 0))
         self._open = label, count
@@ -183,7 +185,7 @@ class PolicyObserver:
             self._metrics.oldest_transaction_s.labels(label).set(oldest_s)
 
     def transaction_reconciled(self, txn_id: int) -> None:
-        """Count a transaction aborted because it ended at the source without an event."""
+        """Count a transaction that replay aborted, because it ended at the source without an event."""
         log.warning(
             "transaction ended at the source without an event", projection=self._projection, txn_id=txn_id
         )
@@ -191,7 +193,7 @@ class PolicyObserver:
 
     # Part of the port; ids are not labels
     def commit_without_writes(self, txn_id: int) -> None:  # noqa: ARG002
-        """A transaction that had write ids committed without a single write event."""
+        """Count a commit of a transaction that had write ids but no write event."""
         self._metrics.commits_without_writes.labels(self._label).inc()
 
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:

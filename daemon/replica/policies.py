@@ -1,4 +1,4 @@
-"""A policy by its name, as commands get it: checked, and opened with its metastores and its state."""
+"""Finds a policy by its name for a command, and opens it with its metastores and its state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE_KIND: Final = "replication"
 
 @dataclass(frozen=True, slots=True)
 class OpenPolicy:
-    """A policy that no daemon follows now."""
+    """A policy that this process has opened, so no daemon follows it."""
 
     policy: Policy
     source: Metastore
@@ -49,8 +49,8 @@ def require_policy(config: Config, name: str) -> None:
 
 
 def handler_policy(config: Config, name: str) -> Policy:
-    """Return the policy in the form that replay uses;
-    views may read tables of the others to the same target.
+    """Return the policy in the form that replay uses. Its views may read tables of other policies with the
+    same target.
     """
     policy = config.policy(name)
 
@@ -74,23 +74,23 @@ def handler_policy(config: Config, name: str) -> Policy:
 
 
 def named_directories(policy: Policy) -> list[Location]:
-    """Return the directories of the target that the configuration names.
-    Their own paths may contain symbolic links.
+    """Return the directories of the target that the configuration names. Their own paths may contain symbolic
+    links.
     """
     return [parse_location(uri) for uri in (policy.external_base, policy.functions_dir) if uri is not None]
 
 
 def database_directories(database: Database) -> list[Location]:
-    """Return the directories of a database of the target, whose own paths may contain symbolic links too:
-    its administrator has chosen them, and no event names them.
+    """Return the directories of a database on the target. Their paths may contain symbolic links, too: its
+    administrator has chosen them, and no event names them.
     """
     return [parse_location(uri) for uri in (database.locationUri, database.managedLocationUri) if uri]
 
 
 @contextmanager
 def open_policy(config: Config, name: str) -> Iterator[OpenPolicy]:
-    """Open the metastores and the state of a policy;
-    raise ConfigError for an unknown one, StateLocked and StateCorrupt.
+    """Open the metastores and the state of a policy. Raises ConfigError for an unknown one, StateLocked and
+    StateCorrupt.
     """
     require_policy(config, name)
     settings = config.policy(name)

@@ -1,13 +1,13 @@
-"""The replicas of a daemon: those that it starts with, and those of databases that it finds while it runs.
+"""The replicas of a daemon: the configured ones, and those of databases that it finds while it runs.
 
-At start, the replicas of a pattern (section ``policy_patterns``) that have a state file continue at once: the
-source need not be reachable, and the target must drop a database that the source has dropped. A listing of
-the source's databases at intervals finds others. It finds a database some seconds after its creation; the
-bootstrap then loads the rows written in between, so nothing is missing.
+At start, the replicas of a pattern (section ``policy_patterns``) that have a state file continue at once,
+without a query to the source, because even a database that the source has dropped still has to be dropped on
+the target. For the others, the daemon lists the source's databases at intervals. It finds a new database some
+seconds after its creation; the bootstrap then loads the rows written in between.
 
-With several daemons, each adds only its own policies. A policy that moves continues from its target's own
-facts, as after the loss of the state file. Its former owner sets the state file aside, so that a policy that
-comes back does not open an old state.
+With several daemons, each adds only its own policies. A policy that moves to another daemon continues from
+the facts on its target, as after the loss of the state file. Its former daemon sets the state file aside, so
+that a policy that comes back does not open an old state.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 
 class Replicas:
-    """One thread at a time adds replicas, and any thread reads them."""
+    """The replicas of one daemon. Only one thread at a time may call ``add``; reading is thread-safe."""
 
     def __init__(self, runtime: Runtime, metrics: ReplicaMetrics) -> None:
         self._runtime = runtime
@@ -64,8 +64,8 @@ class Replicas:
         self._last_names = LastNames()
 
     def add(self, name: str, start: Callable[[Job], None]) -> None:
-        """Add the replica of policy ``name`` and pass its loops to ``start``; do nothing if it exists, or if
-        another daemon follows the policy.
+        """Add the replica of policy ``name``, and pass its loops to ``start``. Does nothing if the replica
+        exists or another daemon follows the policy.
 
         Raises ConfigError if another policy has the same target database.
         """
@@ -106,7 +106,7 @@ class Replicas:
                 )
 
     def division(self) -> tuple[PoliciesOfDaemon, ...]:
-        """Return the daemons with the policies that each follows, as far as this daemon knows them."""
+        """Return the daemons with the policies that each follows, out of those that this daemon knows."""
         daemons = self._runtime.config.daemons
         policies: dict[int, list[str]] = {ordinal: [] for ordinal in range(daemons.count)}
         for name in sorted({*self._by_policy, *self._elsewhere}):
@@ -117,18 +117,18 @@ class Replicas:
         )
 
     def on_target(self, target: str) -> tuple[str, ...]:
-        """Return the names of the policies that replicate to ``target``, except ended ones."""
+        """Return the names of the policies that replicate to ``target``, except those that have ended."""
         return tuple(name for name in self._on_target.get(target, ()) if not self.has_ended(name))
 
     def has_ended(self, policy: str) -> bool:
-        """Whether an operator has ended the replication of a policy: its target no longer belongs to
+        """Whether an operator has ended the replication of a policy, so that its target no longer belongs to
         Tideline.
         """
         status = self.status_of(policy)
         return status is not None and status.state in ENDED
 
     def projections(self) -> tuple[ProjectionPart, ...]:
-        """Return the projections of all replicas; each has a loop."""
+        """Return the projections of all replicas, each with a loop of the same name."""
         return tuple(replica.part for replica in self.all)
 
     def names(self) -> list[str]:
@@ -141,7 +141,7 @@ class Replicas:
         return None if found is None else found.part.status()
 
     def tables_of(self, policy: str) -> KnownTables | None:
-        """Return the facts about a policy's tables; None until its state is open."""
+        """Return the known tables of a policy; None until its state is open."""
         found = self._by_policy.get(policy)
         tables = None if found is None else found.tables()
         return None if tables is None else KnownTables(tables, self.ledgers.get(policy), self._last_names)
@@ -152,7 +152,7 @@ class Replicas:
         return [] if found is None else [each.table for each in found.read(LOADS_OF_POLICY)]
 
     def rows(self, section: PolicySection, _context: StatusContext) -> tuple[Any, ...]:
-        """Return the rows of all policies in one section of the status."""
+        """Return the rows of all policies for one section of the status."""
         return tuple(
             row
             for replica in self.all
@@ -161,7 +161,7 @@ class Replicas:
         )
 
     def samplers(self) -> tuple[SamplerStatus, ...]:
-        """Return the status of the samplers."""
+        """Return the status of all policies' samplers."""
         return tuple(ledger.status() for name, ledger in self.ledgers.items() if not self.has_ended(name))
 
 
@@ -171,8 +171,8 @@ class _Databases(Protocol):
 
 
 def known_policies(config: Config) -> Iterator[str]:
-    """Yield the policies of patterns that have a state file, by name, except those of databases that no
-    pattern covers any longer.
+    """Yield by name the policies of patterns that have a state file and whose database a pattern still
+    covers.
     """
     for pattern in config.policy_patterns:
         files = state_path(config.state.dir, STATE_KIND, f"{pattern}.*")
@@ -185,9 +185,7 @@ def known_policies(config: Config) -> Iterator[str]:
 
 
 def discovery_job(runtime: Runtime, pattern: str, replicas: Replicas) -> Job:
-    """Return the loop that finds the databases of
-    ``pattern`` and adds their replicas while the daemon runs.
-    """
+    """Return the loop that finds new databases of ``pattern`` and adds their replicas."""
     start = partial(replicas.add, start=runtime.start_job)
     return Job(f"databases:{pattern}", partial(_run, runtime.config, pattern, replicas.shared, start))
 
@@ -219,8 +217,8 @@ class DatabaseDiscovery:
         self._started: set[str] = set()
 
     def look(self, source: _Databases) -> None:
-        """Start the replicas of databases that are new; raise the first ConfigError after starting all
-        others, and Transient.
+        """Start the replicas of new databases. Raises Transient, and the first ConfigError after starting all
+        others.
         """
         problems = list(self._start_all(source.database_names()))
         if problems:

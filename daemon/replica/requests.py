@@ -28,14 +28,16 @@ TIMEOUT_S: Final = 300.0
 
 
 _WITHOUT_OPENING: Final = frozenset({"plan-promotion", "promote", "retire"})
-"""After an outage, the source may be gone; and a policy that was retired is not opened."""
+"""Requests that are served without opening the policy: its source may be unreachable permanently, and a
+retired policy is not opened.
+"""
 
 
 def open_requests(
     config_path: Path | None, daemon: DaemonAddress | None, policy: str
 ) -> Callable[[Request], Request]:
-    """Return the function that has requests about a policy served: by the daemon of ``--url``, or as
-    ``ask_policy`` does. Raises ConfigError for an unknown policy.
+    """Return a function that sends requests about a policy to the daemon of ``--url``, or as ``ask_policy``
+    does. Raises ConfigError for an unknown policy.
     """
     if daemon is not None:
         path = f"/api/v1/policies/{quote(policy, safe='')}"
@@ -46,9 +48,7 @@ def open_requests(
 
 
 def ask_policy(config: Config, policy: str, request: Request) -> Request:
-    """Have a request served by the running daemon or, if none runs, here;
-    raise the error that it fails with.
-    """
+    """Let the daemon serve a request or, if none runs, this process; raise the error in the answer."""
     absent = NotFound(
         "the running daemon does not follow this policy",
         policy=policy,
@@ -65,8 +65,8 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
 
 
 def cross_gap(config: Config, policy: str) -> Request:
-    """Let a policy continue after a gap; raise InvalidRequest if it has none. The error names the relay if
-    the relay has a gap.
+    """Let a policy continue after a gap. Raises InvalidRequest if it has no gap; the error names the relay if
+    the relay has one.
     """
     try:
         return ask_policy(config, policy, {"do": "cross-gap"})

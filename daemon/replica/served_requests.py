@@ -1,5 +1,4 @@
-"""The requests about one policy that its thread serves: loads and releases of tables, pause and resume. All
-are repeatable.
+"""Serves the requests about one policy in the thread of its loop. All requests are repeatable.
 
 ====================================================  ========================================================
 request                                               answer
@@ -24,8 +23,8 @@ request                                               answer
                                                       refused while following
 ====================================================  ========================================================
 
-In the answers of ``load``, ``release`` and ``resume``, ``waits_for`` names the action of an operator without
-which the policy does nothing.
+In the answers of ``load``, ``release`` and ``resume``, ``waits_for`` names the action of an operator that the
+policy waits for.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ if TYPE_CHECKING:
 
 
 _NEED_STATE: Final = frozenset({"load", "release", "plan-prune", "prune", "cross-gap"})
-"""Requests that write the position, and so need it."""
+"""Requests that write the position, and therefore need an open state."""
 
 
 class PolicyRequests:
-    """Serves the requests of one policy, in replay's thread."""
+    """Serves the requests about one policy, in replay's thread."""
 
     def __init__(self, projection: ReplicationProjection, read: ReadEvents, *, follows: bool = False) -> None:
-        """Serve for ``projection``, which ``follows`` its source now,
-        or does not because no loop runs or the loop has failed.
+        """``follows`` says whether ``projection`` follows its source now; without a loop, or with a failed
+        one, it does not.
 
         ``read`` returns the events after one id up to another.
         """

@@ -1,9 +1,9 @@
-"""The shared resources of a daemon's policies: a policy without work costs nothing.
+"""The shared resources of a daemon's policies, so that a policy without work costs nothing.
 
-Threads belong to a target: if one hangs, the policies of the others continue. Turns belong to a target and a
-source, which may hang as well. Bootstraps and loads have their own copy threads, so that a table of many
-files does not delay the copies of replay, and they give way to everything else: on busy processors, a load
-would otherwise delay the commits of all policies by seconds.
+Each target has its own threads: if a target hangs, the policies of other targets continue. Each pair of
+source and target has its own turns, because a source may hang as well. Bootstraps and loads have their own
+copy threads, so that a table of many files does not delay the copies of replay. Loads give way to all other
+work: on busy processors, a load would otherwise delay the commits of all policies by seconds.
 """
 
 from __future__ import annotations
@@ -30,21 +30,23 @@ LOADS_NICE: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class SharedResources:
-    """Built once for all policies of a process; thread-safe. Opens nothing before its first use."""
+    """Resources for all policies of a process. Opens nothing before its first use. Thread-safe."""
 
     metastores: MetastoreClients
     targets: Mapping[str, TargetThreads]
     rate: ByteRate
-    """Of all copies."""
+    """The rate limit of all copies."""
     processor: ProcessorShare = field(default_factory=ProcessorShare)
-    """Of all copies that replay does not need."""
+    """The share of the processor for all copies that replay does not need."""
     inboxes: InboxWatch = field(default_factory=InboxWatch)
     _rates: dict[str, ByteRate] = field(default_factory=dict)
     _turns: dict[tuple[str, str], Turns] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: Config, calls: CallMetrics) -> Self:
-        """Return the shared resources of this configuration's policies; calls are counted in ``calls``."""
+        """Return the shared resources of this configuration's policies, which count their metastore calls in
+        ``calls``.
+        """
         workers = config.files.copy_workers
         return cls(
             MetastoreClients(config, calls),
@@ -60,7 +62,7 @@ class SharedResources:
         )
 
     def policy_rate(self, config: Config, policy: str) -> ByteRate:
-        """Return the rate of a policy's copies."""
+        """Return the rate limit of a policy's copies."""
         return self._rates.setdefault(policy, ByteRate(config.policy(policy).bytes_per_s_max))
 
     def turns(self, source: str, target: str) -> Turns:
@@ -68,7 +70,7 @@ class SharedResources:
         return self._turns.setdefault((source, target), Turns(name=f"follow-{source}-{target}"))
 
     def close(self) -> None:
-        """Release everything that no policy uses any longer."""
+        """Release all resources that no policy uses any longer."""
         self.metastores.close()
         for turns in self._turns.values():
             turns.close()
@@ -78,7 +80,7 @@ class SharedResources:
 
 @dataclass(frozen=True, slots=True)
 class TargetThreads:
-    """The threads of one target's policies; none runs without work."""
+    """The threads of one target's policies. None runs without work."""
 
     ahead: SharedThreads
     """Apply changes ahead of their turn."""
@@ -92,6 +94,6 @@ class TargetThreads:
     """Places for loads and cycles of external tables."""
 
     def close(self) -> None:
-        """Let threads without work end at once."""
+        """End all threads without work at once."""
         for threads in (self.ahead, self.copies, self.load_copies):
             threads.close()

@@ -1,1 +1,1 @@
-"""Early warning: the time left until a reader loses events or files before it reads them."""
+"""Early warning: the time left until a source deletes events or files that a reader has not read yet."""

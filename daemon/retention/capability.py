@@ -1,4 +1,4 @@
-"""The early warning as a capability: one loop for each source."""
+"""The early warning of data loss as a capability: one loop for each source."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 class Retention(Capability):
-    """Compares the events and files that each source still keeps with those that its relay and projections
-    have yet to read.
-    """
+    """Compares the events and files that each source still keeps with those that its readers still need."""
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the section ``retention``."""

@@ -1,7 +1,7 @@
 """The loop that measures one source, twice a minute.
 
 It has its own connections, so that a slow answer delays neither relay nor projections. While the metastore or
-the broker is unreachable, the last measurement stays, and the time left in it keeps shrinking.
+the broker is unreachable, the last measurement remains, and the time left computed from it keeps shrinking.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RetentionLoop:
         self._measured: Measurement | None = None
 
     def status(self, now_s: float) -> SourceRetention | None:
-        """Return the last measurement as it is at this time; None before the first."""
+        """Return the status at this time, computed from the last measurement; None before the first."""
         measured = self._measured
         return None if measured is None else describe(measured, now_s)
 
@@ -88,12 +88,12 @@ def find_readers(status: DaemonStatus, source: str) -> Iterator[Reader]:
 
 
 def _relayed(status: DaemonStatus, source: str) -> int | None:
-    """Return the last event that is in the topic; None if another daemon relays."""
+    """Return the id of the last event in the topic; None if another daemon relays."""
     return next((row.relayed_event_id for row in status.sources if row.name == source), None)
 
 
 def read_limits(topic: Topic) -> TopicLimits:
-    """Return the topic's limits; raise KafkaUnavailable. A topic that does not exist limits nothing yet."""
+    """Return the topic's retention limits, none if it does not exist yet; raise KafkaUnavailable."""
     try:
         return topic.limits()
     except NotFound:

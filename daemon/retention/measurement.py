@@ -1,8 +1,7 @@
-"""Measures one source: the content of its log, its topic and its change manager, and the positions of its
-readers.
+"""Measures one source: how far back its log, topic and change manager reach, and what its readers still need.
 
-A measurement is a plain value. Its meaning at a later time is computed from it (``margins``), so that the
-time left keeps shrinking in the status while the source is unreachable.
+A measurement is a plain value, from which ``margins`` computes the time left at any later time. So the time
+left keeps shrinking in the status while the source is unreachable.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from state.event_log.retention import (
 
 
 PRESENT_S: Final = 60.0
-"""A measurement counts as the current state for so long: there are several a minute."""
+"""A measurement counts as the current state for this time; there are several a minute."""
 _CM_ENABLED: Final = "hive.repl.cm.enabled"
 _CM_RETAIN: Final = "hive.repl.cm.retain"
 _COMPACTOR_CHECK: Final = "hive.compactor.check.interval"
@@ -49,7 +48,7 @@ class SourceCalls(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A relay or a projection, as the status of the daemon has it."""
+    """A relay or a projection of a source, with its position from the daemon's status."""
 
     name: str
     event_id: int
@@ -65,7 +64,9 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class ReaderMeasurement:
-    """A reader, and the time of its next event (Unix time); None if it had read everything."""
+    """A reader, and the time of the next event that it has to read (Unix time); None if it had read all
+    events.
+    """
 
     reader: Reader
     next_time_s: float | None
@@ -75,7 +76,7 @@ class ReaderMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The content of a source, and its readers' remaining needs, at one time."""
+    """The content of a source at one time, and the next events that its readers need."""
 
     source: str
     time_s: float
@@ -100,10 +101,10 @@ def measure(
     relayed_event_id: int | None,
     now_s: float,
 ) -> Measurement:
-    """Return the current content of the source; raise Transient.
+    """Measure the source; raise Transient.
 
-    ``relayed_event_id`` is the last event in the topic; None if another daemon relays, which then reports if
-    it is behind.
+    ``relayed_event_id`` is the last event in the topic; None if another daemon relays, because that daemon
+    reports the relay's lag.
     """
     current = calls.current_event_id()
     oldest = _first_event(calls, 0)
@@ -170,10 +171,10 @@ def _setting(calls: SourceCalls, key: str) -> str:
 
 
 def margins(measured: Measurement, now_s: float) -> Iterator[tuple[ReaderMeasurement, Margin, Margin]]:
-    """Yield each reader with the time left for its next event, and for the files that it names or, if it
-    lists them, the directories.
+    """Yield each reader with the time left for its next event, and for the files or listed directories of
+    that event.
 
-    Once a measurement is old, a reader that had read everything may have missed events since then.
+    If a measurement is old, a reader that had read all events may be behind by now.
     """
     may_have_more = now_s - measured.time_s > PRESENT_S
     for each in measured.readers:

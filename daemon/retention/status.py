@@ -1,6 +1,4 @@
-"""The section ``retention`` of the daemon's status: the content of sources, and how much time readers have
-left.
-"""
+"""The section ``retention`` of the status: what sources keep, and the time left for their readers."""
 
 from __future__ import annotations
 
@@ -67,26 +65,26 @@ _READER_GAUGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReaderRetention:
-    """One relay or projection. A value is None without a known limit."""
+    """The time left for one relay or projection. A value is None if no limit is known."""
 
     reader: str
     event_id: int
     left_s: float | None
-    """Until its next event is unreadable."""
+    """Time until its next event becomes unreadable."""
     retention_s: float | None
     files_left_s: float | None
-    """Until the change manager may remove a file that its next event names."""
+    """Time until the change manager may remove a file that its next event names."""
     files_retention_s: float | None
     directories_left_s: float | None = None
-    """Until the source may compact a directory that a relay has to list, because the source does not report
-    write events."""
+    """Time until the source may compact a directory that a relay has to list because the source does not
+    report write events."""
     directories_s: float | None = None
     """How often the source looks for tables to compact."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRetention:
-    """One source. A retention is None if unknown, or without limit."""
+    """The retention of one source. A value is None if it is unknown or unlimited."""
 
     source: str
     measured_s: float
@@ -103,7 +101,7 @@ class SourceRetention:
 
 
 def describe(measured: Measurement, now_s: float) -> SourceRetention:
-    """Return a measurement as its section shows it at a later time."""
+    """Return the row of a measurement; the times left in it are those at ``now_s``."""
     return SourceRetention(
         measured.source,
         measured.time_s,
@@ -140,7 +138,7 @@ def _margin(left_s: float | None, retention_s: float | None) -> Margin | None:
 
 
 def _limits(value: tuple[SourceRetention, ...]) -> Iterator[tuple[ReaderRetention, str, Margin]]:
-    """Yield each reader with its next loss, and the time left."""
+    """Yield each reader with what it would lose next, and the time left."""
     for source in value:
         for reader in source.readers:
             for what, margin in (
@@ -164,7 +162,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
     def without(
         self, value: tuple[SourceRetention, ...], hidden: Container[str]
     ) -> tuple[SourceRetention, ...]:
-        """Return the sources without the readers that are hidden projections."""
+        """Return the sources without hidden projections among their readers."""
         return tuple(
             replace(row, readers=tuple(each for each in row.readers if each.reader not in hidden))
             for row in value
@@ -192,7 +190,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
         return table_text(header, rows)
 
     def actions(self, value: tuple[SourceRetention, ...]) -> Iterable[OperatorAction]:
-        """Return one entry for each reader that has less than half of a retention left."""
+        """Return one entry for each reader with less than half of a retention time left."""
         for reader, what, margin in _limits(value):
             if margin.is_short:
                 kept, left = duration_text(margin.retention_s), duration_text(margin.left_s)
@@ -200,7 +198,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
                 yield OperatorAction("retention", reader.reader, reason, _LOOK, SHORT_RETENTION)
 
     def unready_reasons(self, value: tuple[SourceRetention, ...]) -> list[str]:
-        """Return the readers that have less than a tenth of a retention left.
+        """Return the readers with less than a tenth of a retention time left.
 
         Directories do not count: their tables load again.
         """
@@ -211,7 +209,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
         ]
 
     def time_left(self, value: tuple[SourceRetention, ...], loop: str) -> Iterator[TimeLeft]:
-        """Yield the margins of events and of the change manager's files."""
+        """Yield the time left of each reader, for events and for the change manager's files."""
         for reader in (each for source in value for each in source.readers if each.reader == loop):
             for what, left_s, retention_s in (
                 ("events", reader.left_s, reader.retention_s),

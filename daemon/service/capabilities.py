@@ -1,4 +1,4 @@
-"""The list of capabilities and of all commands. To add a capability, write a package, and a line here."""
+"""The list of all capabilities and commands. To add a capability, write its package and add a line here."""
 
 from __future__ import annotations
 

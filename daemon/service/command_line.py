@@ -1,8 +1,8 @@
 """The command line: ``tideline COMMAND``. Exit codes: 0 success, 1 failure, 2 wrong usage.
 
-Standard error has an error of the tree in two or three lines: the message, the values of its context, and the
-hint. ``--debug`` shows tracebacks. A command is imported when called, so ``--help`` imports nothing but
-click.
+It prints an error of the tree to standard error, in two or three lines: the message, the values of its
+context, and the hint. ``--debug`` shows tracebacks. A command is imported when called, so ``--help`` imports
+nothing but click.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TidelineApplication:
 
 
 class _LazyGroup(CommandGroup):
-    """A group that lists names and help texts of its commands, and imports a command when called."""
+    """A group that knows the names and help texts of its commands, and imports a command only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(all_commands())

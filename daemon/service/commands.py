@@ -66,7 +66,7 @@ def _run(config_path: Path | None, *, projections: bool) -> int:
 
 
 def _exit_immediately(code: int) -> NoReturn:
-    """Exit without waiting for threads of loops that did not end in time."""
+    """Exit without waiting for the threads of loops that did not end in time."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,8 +1,8 @@
 """``tideline completion``: scripts with which shells complete commands, options and names.
 
-Click completes commands and options. Names of policies and sources come from the configuration, and those of
-tables from it and from the last status, so a completion asks no server. A failure completes nothing: an error
-would appear in the middle of the line being written.
+Click completes commands and options. Names of policies and sources come from the configuration, names of
+tables also from the last status, so a completion sends no request. If it fails, it offers nothing, because an
+error would appear in the middle of the command line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KINDS: Final = {
 
 
 class NameType(click.types.StringParamType):
-    """A name that the configuration or the last status knows; any other is valid as well."""
+    """A name, completed from the configuration or the last status. Any other name is valid as well."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -48,7 +48,7 @@ class NameType(click.types.StringParamType):
 
 
 def complete_names(command: click.Command) -> None:
-    """Let the parameters of a command, or of those of a group, complete names."""
+    """Make the parameters of a command, or of all commands of a group, complete names."""
     for inner in getattr(command, "commands", {}).values():
         complete_names(inner)
     for parameter in command.params:
@@ -73,7 +73,7 @@ def _read_names(kind: str, config_path: Path | None) -> Iterator[str]:
 
 
 def _read_tables(config: Config) -> Iterator[str]:
-    """Yield tables of the configuration, and those that the last status names."""
+    """Yield the tables that the configuration or the last status names."""
     import orjson
 
     from daemon.state_directory.directory import STATUS_FILE

@@ -1,4 +1,4 @@
-"""The configuration, composed from the sections of all capabilities; imports nothing else."""
+"""Composes the configuration from the sections of all capabilities, without importing their other modules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def config_model() -> type[Config]:
 
 @cache
 def config_reader() -> ConfigReader:
-    """Return the reader, which also runs the checks of all capabilities."""
+    """Return the reader of configurations, which also runs the checks of all capabilities."""
     checks = [crosscheck.cross_problems, *(capability.cross_problems for capability in CAPABILITIES)]
     return ConfigReader(config_model(), tuple(checks))
 
@@ -39,7 +39,7 @@ def load_config(path: Path | None, environment: Mapping[str, str] | None = None)
 
 
 def starts_nothing(config: Config) -> bool:
-    """Whether every section for which the daemon would run something has its default."""
+    """Whether every section that would make the daemon run something has its default."""
     return all(
         getattr(config, name) == field.get_default(call_default_factory=True)
         for name, field in type(config).model_fields.items()

@@ -58,13 +58,13 @@ class SetValue:
 
 
 def configuration_page(config: Config, file: Path | None) -> PageRoute:
-    """Return the route of the page: the settings with their origins, and those of ``tideline config show``;
-    secrets are masked.
+    """Return the route of the page: the set values with their origins, and the output of ``tideline config
+    show``. Secrets are masked.
     """
 
     def values(asked: Asked) -> dict[str, Any]:
         require_operator(asked, "the configuration")
-        # Made at each request: it is rare, and a text for each daemon would stay in memory.
+        # Made for each request, because requests are rare and the text would otherwise stay in memory.
         settings = show_settings(config.model_dump(mode="json"), quantities=True)
         places = config_reader().read(file).places
         return {
@@ -88,7 +88,7 @@ def configuration_page(config: Config, file: Path | None) -> PageRoute:
 
 
 def _list_set(settings: dict[str, Any], places: Mapping[Key, str], above: Key = ()) -> Iterator[SetValue]:
-    """Yield the settings that have a place, in their order."""
+    """Yield the settings that the file or the environment sets, in their order."""
     for name, value in settings.items():
         key = (*above, name)
         if isinstance(value, dict) and value:

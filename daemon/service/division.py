@@ -1,7 +1,7 @@
-"""The share of one daemon in a configuration that several have.
+"""Selects the part of a shared configuration that one of several daemons runs.
 
-Policies are divided (``daemon.config.settings.daemons``). Everything else exists once: two relays of one
-topic or two drivers of one flat table would compete. Daemon 0 runs it, and for the others these sections are
+Policies are divided (``daemon.config.settings.daemons``). Daemon 0 alone runs everything else, because two
+relays of one topic or two drivers of one flat table would compete. For the other daemons, these sections are
 empty.
 """
 

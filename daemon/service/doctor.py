@@ -1,7 +1,7 @@
-"""``tideline doctor``: one page about this installation, to paste into a report.
+"""``tideline doctor``: prints a page about this installation, to paste into a bug report.
 
 It shows versions, the state of the machine, the problems of ``config check --live`` and the health of the
-daemon. Every part has its own check: a failure is a line of the page. Secrets are masked.
+daemon. Every part is checked on its own; a check that fails is a line of the page. Secrets are masked.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def page_text(findings: Sequence[Finding]) -> str:
 
 
 def examine(config_path: Path | None, daemon: DaemonAddress | None = None) -> Iterator[Finding]:
-    """Yield the findings, without raising errors of the tree."""
+    """Yield the findings. An error of the tree is a finding, too."""
     yield from _versions()
     if daemon is not None:
         yield from _daemon(partial(fetch_status, daemon, application().status_sections()), "failed")

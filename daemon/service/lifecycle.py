@@ -1,4 +1,4 @@
-"""Start and end of the process.
+"""Starts and ends the process of the daemon.
 
 Start. Every step that can fail permanently runs before the first loop:
 
@@ -9,14 +9,14 @@ Start. Every step that can fail permanently runs before the first loop:
 
 End, on the first SIGTERM or SIGINT:
 
-1. become not ready, and end the requests that wait;
+1. report not ready, and end the HTTP requests that wait;
 2. stop the loops, and wait for them for at most ``drain_s``;
 3. write the last status;
 4. close the HTTP listeners and the open resources of the parts;
 5. release the lock.
 
-If a loop does not end in time, the process exits without it and with code 1. State is safe at any time; only
-work repeats.
+If a loop does not end in time, the process exits without it and with code 1. The durable state is consistent
+at any time, so the next start only repeats some work.
 """
 
 from __future__ import annotations
@@ -89,15 +89,15 @@ LOCK_WAIT_S: Final = 10.0
 STATUS_FILE_S: Final = 15.0
 """How often to write the status to a file, if it has changed. Commands read the file while no daemon runs."""
 STATUS_COST: Final = 400
-"""The status of hundreds of policies goes to the file less often: that takes this
-part of the time at most.
+"""The largest part of the time that writing the file may take, so the status of hundreds of policies is
+written less often.
 """
 
 SWITCH_S: Final = 0.0005
-"""How long a thread computes before it lets another run.
+"""How long a thread computes before Python switches to another one.
 
-Each statement of a store and each operation on a socket gives up the turn, and gets it back only after this
-time if another thread computes. With Python's 5 ms, forty statements of a catalog waited until a million
+Each statement of a store and each operation on a socket releases the interpreter, and gets it back only after
+this time if another thread computes. With Python's 5 ms, forty statements of a catalog waited until a million
 names were decoded, and accepting a storm of connections took 1.4 s instead of 0.1 s next to a busy thread.
 """
 
@@ -205,7 +205,7 @@ class _Daemon:
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 
     def _status(self) -> DaemonStatus:
-        """Return the status without secrets: its texts are also those of other systems and of libraries."""
+        """Return the status with secrets masked, because it contains texts of other systems."""
         return redactor().texts(self._reporter.status())
 
     def _start_job(self, job: Job) -> None:
@@ -261,7 +261,7 @@ class _Daemon:
 
 
 def _nothing_to_run(config_file: Path | None) -> ConfigError:
-    """Return the error of a daemon without loops, which would report that it is ready and do nothing."""
+    """Return the error for a configuration without loops: the daemon would report ready and do nothing."""
     return ConfigError(
         "the configuration contains nothing to run",
         file=str(config_file or "none"),
@@ -270,7 +270,7 @@ def _nothing_to_run(config_file: Path | None) -> ConfigError:
 
 
 class _StatusFile:
-    """The status on disk, written if something other than the time has changed."""
+    """The file with the last status, written when more than the time has changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -295,9 +295,9 @@ def process_registry(
     """Return the registry with the collectors of the status and of the operating system's process metrics.
 
     Names start with ``tideline_`` and end with their base unit. Labels are names from the configuration,
-    event types and error codes, which are few. Tables are not labels, because there may be a million. The
-    number of quarantined tables is a metric; their names are in ``/api/v1/status``. docs/METRICS.md lists
-    every metric, and a test compares the two.
+    event types and error codes, of which there are few. Table names are not labels, because there may be a
+    million. The number of quarantined tables is a metric; their names are in ``/api/v1/status``.
+    docs/METRICS.md lists every metric, and a test compares the two.
     """
     registry = build_registry()
     registry.register(StatusCollector(status, sections, policies_max))

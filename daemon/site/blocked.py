@@ -1,7 +1,8 @@
-"""Loops that wait until something outside works again: one card for each cause, however many loops it stops.
+"""Makes one card for each outside cause that stops loops, such as an unreachable metastore, however many
+loops it stops.
 
-Such a state ends without an action of Tideline, but not before an operator has started the metastore, freed
-the disk or renewed the password elsewhere. The overview therefore shows it on top.
+Such loops need no action in Tideline, but they wait until an operator has started the metastore, freed disk
+space or renewed the password. The overview therefore shows these cards first.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _OTHER: Final = ("Another system does not work", _ANSWER)
 
 @dataclass(frozen=True, slots=True)
 class BlockedReason:
-    """One reason, and the loops that have it."""
+    """One error message, and the loops that report it."""
 
     message: str
     details: str
@@ -49,7 +50,7 @@ class BlockedReason:
 
 @dataclass(frozen=True, slots=True)
 class BlockedCard:
-    """One cause, and the loops that wait for its end."""
+    """One cause, and the loops that wait until it is gone."""
 
     title: str
     since_s: float
@@ -65,7 +66,7 @@ class BlockedCard:
 def make_blocked_cards(status: DaemonStatus, only: str | None = None) -> list[BlockedCard]:
     """Return the cards of all causes, or of those that stop one loop; the oldest cause first.
 
-    States that need an operator have other cards.
+    States that need an action in Tideline have other cards.
     """
     listed = {action.object for action in status.needs_operator}
     by_code: dict[str, list[FailedLoop]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The effect of an action of the API, in words: a page shows it before it sends the action."""
+"""Describes the effect of an action of the API. A page shows this text before it sends the action."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TEXTS: Final = {
 
 
 def describe_consequence(action: ActionCall) -> str:
-    """Return the effect."""
+    """Return the effect of an action in words."""
     *_, name, verb = map(unquote, action.path.split("/"))
     tables = action.body.get("tables") or [action.body.get("table", "the table")]
     text = _TEXTS.get(verb, "The daemon runs the action '{verb}' for {name}.")

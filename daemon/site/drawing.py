@@ -1,7 +1,7 @@
-"""The drawing of the flow as values: for each source its topic, its readers, and their targets.
+"""The values for the drawing of the flow: each source with its topic, its readers, and their targets.
 
-The drawing groups the readers of a source by target, so that the drawing is a tree and no lines cross. Many
-policies are one box, which says how many are in which state.
+The drawing groups the readers of a source by target, so that it is a tree and no lines cross. Many policies
+share one box, which has the number of policies in each state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORST: Final = ("failed", "stuck", "backing-off", NEW, "paused", "behind", "sta
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Readers, and the target that they write to; a group without a target keeps its state here."""
+    """The readers that write to one target. Readers without a target keep their state in Tideline."""
 
     readers: tuple[FlowNode, ...]
     target: FlowNode | None = None
@@ -51,7 +51,7 @@ class Drawing:
 
 
 def draw(status: DaemonStatus, nodes: Iterable[FlowNode]) -> Drawing:
-    """Return the drawing; ``nodes`` are those of the capabilities."""
+    """Return the drawing; capabilities add ``nodes``."""
     listed = tuple(nodes)
     streams = tuple(_stream(status, source, listed) for source in status.sources)
     names = {source.name for source in status.sources}

@@ -1,4 +1,4 @@
-"""The object of a state or a loop in words, with the page that shows it."""
+"""Describes the object of a state or a loop in words, with the link to its page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS: Final = {
 
 
 def describe_object(name: str) -> tuple[str, str]:
-    """Return the object of a state in words, and the path of the page of a policy or of its table."""
+    """Return the object of a state in words, and the path of the page of its policy or table."""
     loop, _, table = name.partition(" ")
     kind, _, owner = loop.partition(":")
     if kind != "replication" or not owner:

@@ -1,7 +1,7 @@
-"""The text of an error in its parts, so that a card shows first what has happened and what to do.
+"""Splits the text of an error into its parts, so that a card can show the message and the next step first.
 
-Errors are kept as one text, ``[code] message (name=value, ...). hint`` (``state.errors.TidelineError``). A
-text of another form, or one that was cut, is a message as a whole.
+The status has an error as one text, ``[code] message (name=value, ...). hint``
+(``state.errors.TidelineError``). A text of another form, or a truncated one, counts as a message as a whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DETAILS: Final = re.compile(r" \((?=\w+=)")
 
 @dataclass(frozen=True, slots=True)
 class ProblemText:
-    """The message, its values, and the next step. All but the message may be empty."""
+    """The parts of an error's text: message, values and next step. Only the message is never empty."""
 
     message: str
     details: str = ""
@@ -26,7 +26,7 @@ class ProblemText:
 
 
 def split_problem(text: str, hint: str = "") -> ProblemText:
-    """Return the parts of an error's text; a known ``hint`` is found even if the text has no values."""
+    """Return the parts of an error's text. A known ``hint`` is recognized even if the text has no values."""
     code = ""
     if found := _CODE.search(text):
         code, text = found[1], text[: found.start()] + text[found.end() :]
@@ -41,7 +41,7 @@ def split_problem(text: str, hint: str = "") -> ProblemText:
 
 
 def _closing(text: str, begin: int) -> int | None:
-    """Return the position of the parenthesis that closes the one before ``begin``."""
+    """Return the position of the parenthesis that closes the one that opens before ``begin``."""
     depth = 1
     for place in range(begin, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)

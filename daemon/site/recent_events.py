@@ -1,7 +1,7 @@
-"""The last events of a source, as rows of a page: the shared reader's memory.
+"""The last events of a source as rows of a page, from the memory of the shared reader.
 
-They need no reads from Kafka. Their limit is the window of the shared reader, and there are none while no
-projection is near the end of the topic.
+The page reads nothing from Kafka, so it only shows events in the window of the shared reader, and none while
+no projection is near the end of the topic.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class RecentEvents:
-    """The newest events that have the table and transaction, newest first."""
+    """The newest events of a table or transaction, newest first."""
 
     rows: Sequence[EventRow]
     searched: int
@@ -68,7 +68,7 @@ class RecentEvents:
 
 
 def find_recent(events: Sequence[SharedEvent], *, table: str = "", txn_id: int | None = None) -> RecentEvents:
-    """Return the events of a table (``db.table``) and of a transaction, as far as the form has them."""
+    """Return the events that match the given table (``db.table``) and transaction."""
     rows: list[EventRow] = []
     for shared in reversed(events):
         event = shared.event

@@ -1,7 +1,7 @@
 """Renders templates: autoescaped, without undefined values, and with the product's texts of numbers.
 
-It escapes control characters of foreign texts, too: a name with a mark of writing direction could change the
-meaning of a page.
+It also escapes control characters in texts from other systems: a name with a mark of writing direction could
+change the meaning of a page.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ TONES: Final = {
 
 
 def render(template: str, **values: Any) -> str:
-    """Return the page."""
+    """Return the page that a template makes of these values."""
     return _environment().get_template(template).render(values)
 
 
@@ -76,7 +76,7 @@ def static_files() -> Traversable:
 
 @cache
 def static_path(name: str) -> str:
-    """Return the path of a style or script; another content has another path, so browsers may cache it."""
+    """Return the path of a style or script. It depends on the content, so browsers may cache the file."""
     digest = hashlib.sha256((static_files() / name).read_bytes()).hexdigest()[:12]
     return f"{STATIC}/{name}?{digest}"
 
@@ -118,11 +118,11 @@ def _escape_controls(value: object) -> object:
 
 
 def percent_text(share: float) -> str:
-    """Return a share as a percentage such as ``42 %`` or ``0.31 %``."""
+    """Return a fraction as a percentage such as ``42 %`` or ``0.31 %``."""
     percent = 100 * share
     return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
 
 
 def _style() -> Markup:
-    """Return the style of the site, for a page that is a file."""
+    """Return the text of the site's style, for a page that is a single file."""
     return Markup((static_files() / "site.css").read_text())  # noqa: S704 - our own file

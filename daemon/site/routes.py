@@ -1,4 +1,4 @@
-"""All pages of the site: its own, those of the capabilities, and the files that they load."""
+"""The routes of the site: its own pages, those of the capabilities, and static files."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ def site_routes(
     history: Callable[[], Sequence[HistoryPoint]] = tuple,
     actions: Callable[[], Sequence[Recorded]] = tuple,
 ) -> list[BaseRoute]:
-    """Return ``routes`` with the pages of the site; the navigation has their order.
+    """Return the pages of the site and ``routes``, in the order of the navigation.
 
-    ``history`` returns the last day, for the sparklines; ``actions`` the last ones, the newest first.
+    ``history`` returns the last day, for the sparklines. ``actions`` returns the last actions, the newest
+    first.
     """
     operations = [route.operation for route in routes if isinstance(route, ApiRoute)]
 
@@ -68,12 +69,12 @@ def site_routes(
 
 
 def describe_action(action: Recorded) -> str:
-    """Return the words by which the list is filtered."""
+    """Return the text of an action in which the filter of the list searches."""
     return f"{action.client} {action.action} {action.object} {action.parameters} {action.code or 'done'}"
 
 
 async def _login(request: Request) -> Response:
-    """Request a login, which the browser then sends with every request of this site."""
+    """Request a login, which the browser then sends with every request to this site."""
     if getattr(request.state, "client", ANONYMOUS) is ANONYMOUS:
         return problem_response(Unauthenticated("the request has no token", hint="Give a token as password."))
     return RedirectResponse("/", 303)

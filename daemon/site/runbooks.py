@@ -1,4 +1,5 @@
-"""The documentation on the site, so that the runbook of a state is there without internet.
+"""The documentation as pages of the site, so that operators can read a runbook without access to the
+internet.
 
 The pages are those of ``tideline docs``. Their headings have the anchors that messages and cards use.
 """
@@ -27,18 +28,18 @@ _PAGE: Final = re.compile(r"^([\w./-]+\.md)(#.*)?$")
 
 
 def runbook_path(look: str) -> str:
-    """Return the path of a section that a message names, such as ``docs/runbooks/relay.md#dead-letters``."""
+    """Return the path on the site of a section such as ``docs/runbooks/relay.md#dead-letters``."""
     page, _, anchor = look.partition("#")
     return f"{PATH}/{page_name(page)}" + (f"#{anchor}" if anchor else "")
 
 
 def list_values(_asked: Asked) -> dict[str, Any]:
-    """Return the pages by name."""
+    """Return the values of the list of pages."""
     return {"pages": [(name, _title(name)) for name in find_pages()]}
 
 
 def page_values(asked: Asked) -> dict[str, Any]:
-    """Return one page; raise NotFound."""
+    """Return the values of one page; raise NotFound."""
     if asked.name not in find_pages():
         raise NotFound("the page does not exist", hint="Open the list of pages.", page=asked.name[:100])
     return {"title": _title(asked.name), "body": Markup(_html(asked.name))}  # noqa: S704 - our own pages
@@ -70,7 +71,7 @@ def _html(name: str) -> str:
 
 
 def _point(token: Token, folder: str) -> None:
-    """Let a link lead to the page on the site, and leave out pictures, which are not in the wheel's pages."""
+    """Point a link to the page on the site, and omit pictures, which the wheel does not contain."""
     if token.type == "link_open" and (found := _PAGE.match(str(token.attrGet("href")))):
         page = page_name(normpath(join(folder, found[1])))
         token.attrSet("href", f"{PATH}/{page}{found[2] or ''}")

@@ -1,4 +1,4 @@
-"""Sparklines of the last day: paths of SVG, made on the server, with the same in words."""
+"""Draws sparklines of the last day as SVG paths, and describes them in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OBSERVED_S_MIN: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """One line. It has no stroke while the daemon did not run."""
+    """One sparkline. It is interrupted for the time in which the daemon did not run."""
 
     name: str
     latest: str
@@ -28,7 +28,7 @@ class Sparkline:
 
 
 def draw_sparklines(points: Sequence[HistoryPoint], now_s: float) -> list[Sparkline]:
-    """Return the lines of lag, events and bytes; none before there is something to show."""
+    """Return the sparklines of lag, events and bytes; none without samples."""
     if not points:
         return []
     last = int(now_s) // INTERVAL_S

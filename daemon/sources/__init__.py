@@ -1,1 +1,1 @@
-"""A configured source: its metastore, its notification log, its topic and the reader of that topic."""
+"""A configured source: its metastore, its notification log, its topic, and the reader of the topic."""

@@ -1,7 +1,7 @@
-"""``tideline files check``: reads and writes a directory as replicas do.
+"""``tideline files check``: tests reading and writing of a directory in the way that replicas do it.
 
-A smoke test for clusters that no test of Tideline has seen. The directory can be on any file system that
-``read_roots`` or a target's warehouse can be on. The check writes into a directory with a hidden name, and
+Use it for clusters on which Tideline was never tested. The directory may be on any file system that
+``read_roots`` or a target's warehouse may be on. The check writes into a directory with a hidden name, and
 removes it again.
 """
 
@@ -89,9 +89,9 @@ class FileCheck:
             self.files.list(self.directory)
 
     def write(self) -> None:
-        """Write, read, replace, list and remove files in a new directory below it; raise the first error.
+        """Write, read, replace, list and remove files in a new directory below this one.
 
-        Raises FilesUnavailable if the file system does not keep the written bytes.
+        Raises the first error, and FilesUnavailable if the file system does not keep the written bytes.
         """
         place = self.directory.child(f"_tideline_check_{secrets.token_hex(8)}")
         try:

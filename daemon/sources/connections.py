@@ -1,7 +1,7 @@
 """Connections to a source: a metastore client that measures its calls, and the reader of the source's topic.
 
 The measured duration of a call includes reconnects and retries, because that is the time the caller waits. A
-reader has dead letters, and fills gaps of the topic from the notification log.
+reader writes dead letters, and fills gaps of the topic from the notification log.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ class CallMetrics(MetricTable):
 def measured_metastore(
     metrics: CallMetrics, cluster: str, beat: Callable[[], None] = lambda: None
 ) -> type[Metastore]:
-    """Return a client class for ``cluster`` (the name of a source or target). It measures clones, too.
+    """Return a client class that measures its calls under ``cluster``, the name of a source or target. Clones
+    of a client measure their calls, too.
 
-    ``beat`` is called after every answered call, so that many calls in one batch count as progress.
+    Calls ``beat`` after every answered call, so that many calls in one batch count as progress.
     """
 
     class MeasuredMetastore(Metastore):
@@ -93,7 +94,10 @@ def source_client(source: SourceConfig, client: type[Metastore] = Metastore) -> 
 def topic_reader(
     config: Config, source_name: str, *, projection: str, group: str, needs_event_ids: bool = False
 ) -> TopicReader:
-    """Return the reader of ``projection``; raise ConfigError (the topic is unusable), KafkaUnavailable."""
+    """Return the topic's reader for ``projection``.
+
+    Raises ConfigError (the topic is unusable), KafkaUnavailable.
+    """
     source = config.sources[source_name]
     assert config.kafka is not None, "checked with the configuration"
     broker, topic = broker_settings(config.kafka), source_topic(config, source)
@@ -105,8 +109,7 @@ def topic_reader(
         origin=topic.name,
         reader=projection,
     )
-    # With the relay's settings, so that records that fill a gap have the bytes that the relay would have
-    # written.
+    # These are the relay's settings, so that records that fill a gap have the same bytes as the relay's.
     outbox = OutboxSettings(
         source=source_name, section=source.relay, spool_dir=config.state.dir, fills_gaps=True
     )

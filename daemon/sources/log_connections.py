@@ -1,4 +1,4 @@
-"""Connections to a metastore's notification log, and threads that each call it over one of them."""
+"""Connections to a metastore's notification log, and threads that each use one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class NotificationLog(SameTableSource, Protocol):
-    """One connection to a metastore's notification log; used by one thread at a time."""
+    """One connection to a metastore's notification log. Only one thread at a time may use it."""
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; 0 if there never was one."""
@@ -28,13 +28,13 @@ class NotificationLog(SameTableSource, Protocol):
         """Return at most ``limit`` events with ids above ``after``, in order."""
 
     def receive_write_events(self, txn_id: int, receiver: Receiver, *, db: str | None = None) -> None:
-        """Pass on the write events of the transaction, optionally only those of one database."""
+        """Pass the write events of a transaction to ``receiver``, optionally only those of one database."""
 
     def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
         """Return whether the event concerns the database (and one of the tables)."""
 
     def open_txns_info(self) -> GetOpenTxnsInfoResponse:
-        """Return the open transactions, and those aborted and not yet forgotten."""
+        """Return the open transactions, and the aborted ones that the metastore still remembers."""
 
     def database_names(self) -> list[str]:
         """Return the names of all databases."""
@@ -53,7 +53,7 @@ Connect = Callable[[], NotificationLog]
 
 
 class LogConnections:
-    """Runs functions in ``size`` threads, which start at the first use. Used by one thread."""
+    """Runs functions in ``size`` threads, which start at the first use. Use it from one thread only."""
 
     def __init__(self, connect: Connect, size: int, name: str) -> None:
         self._connect = connect
@@ -67,8 +67,8 @@ class LogConnections:
         return self._workers().submit(self._call, self._idle, function)
 
     def call_for_each(self, function: Callable[[T, NotificationLog], object], items: Iterable[T]) -> None:
-        """Call ``function`` with each item and a connection, and wait for all;
-        raise the first failure, after which no further call begins.
+        """Call ``function`` with each item and a connection, and wait for all calls. After a failure, no
+        further call begins. Raises the first failure.
         """
         workers, idle = self._workers(), self._idle
         for _ in workers.map(lambda item: self._call(idle, lambda log: function(item, log)), items):

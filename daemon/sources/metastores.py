@@ -1,8 +1,8 @@
 """Clients of the configuration's metastores that share connections.
 
-There is one pool for each metastore service, found by its addresses: they decide the login as well. A source
-and a target with the same addresses share a pool, with the larger of their limits. All clients count and
-measure their calls under the name of their cluster.
+There is one pool for each metastore service, identified by its addresses, which determine the login as well.
+A source and a target with the same addresses share a pool, with the larger of their limits. All clients count
+and measure their calls under the name of their cluster.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from handlers.metastore.connection_pool import ConnectionPool
 
 
 def ignore_beat() -> None:
-    """Take no notice of an answered call."""
+    """Do nothing after an answered call."""
 
 
 class MetastoreClients:
-    """The pools of a process, and clients of them; thread-safe. Connects at the first call."""
+    """Provides clients that share connection pools. Connects at the first call. Thread-safe."""
 
     def __init__(self, config: Config, calls: CallMetrics) -> None:
         self._config = config

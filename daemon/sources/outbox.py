@@ -8,9 +8,9 @@ metastore.
 Events become records in ``outgoing_events``. The same code fills gaps of the topic for consumers
 (``records``), so that both produce the same bytes. None of it needs unlimited memory (``EventBatches``).
 
-The relay lists partitions that transactions wrote without a write event (``unlogged_partitions``). It
-therefore observes all events of open transactions, and after a restart reads those again that it has already
-relayed.
+The relay lists partitions that transactions wrote without a write event (``unlogged_partitions``). For that
+it needs all events since the beginning of each open transaction, so after a restart it reads some relayed
+events again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ compression."""
 
 
 class Outbox:
-    """Reads one source's notification log. Connects on first use; used by one thread."""
+    """Reads one source's notification log. Connects on first use. Use it from one thread only."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Outbox:
         beat: Callable[[], None] = lambda: None,
         unlogged: UnloggedPartitions | None,
     ) -> None:
-        """``beat`` is called from time to time during long work.
+        """Calls ``beat`` from time to time during long work.
 
         Without ``unlogged``, no partition is listed.
         """
@@ -77,7 +77,7 @@ class Outbox:
 
     @property
     def unlogged(self) -> UnloggedPartitions | ListedWrites | None:
-        """The lister of files for the source's commits; None without one."""
+        """Lists the files of the source's commits; None if that is switched off."""
         return self._encoder.unlogged
 
     def current_event_id(self) -> int:
@@ -87,7 +87,7 @@ class Outbox:
     def require_not_behind(self, event_id: int) -> int:
         """Return the newest event id.
 
-        Raises Inconsistent if it is smaller than ``event_id``, read before.
+        Raises Inconsistent if it is below ``event_id``, an id read earlier.
         """
         current = self.current_event_id()
         if current < event_id:
@@ -106,7 +106,7 @@ class Outbox:
         return self._log.first_event_id()
 
     def read(self, after: int, *, limit: int | None = None) -> list[OutgoingEvent]:
-        """Return the next events with ids ``after + 1``, ``after + 2``, …, at most a batch.
+        """Return the next events, with the ids ``after + 1``, ``after + 2`` and so on, at most a batch.
 
         The list is empty if there are none yet. Raises GapDetected, Inconsistent (wrong order of the log),
         Transient.
@@ -146,8 +146,8 @@ class Outbox:
             after = batch[-1].event_id
 
     def look_back(self, event_id: int) -> int:
-        """Return the first event that a restart after ``event_id``, the last one read, observes again; 0 if
-        it may lack allocations of open transactions.
+        """Return the id of the first event to read again after a restart at ``event_id``, the last event
+        read; 0 if allocations of open transactions may be unknown.
         """
         if self.unlogged is None:
             return event_id + 1
@@ -159,12 +159,12 @@ class Outbox:
         return event_id + 1 if first is None else first
 
     def _start_of_observation(self, after: int) -> int:
-        """Return the first event to observe before the one after ``after`` is read."""
+        """Return the id of the first event to observe before reading the events after ``after``."""
         first = after + 1 - _LOOK_BACK_EVENTS if self.observed_from is None else self.observed_from
         return min(after + 1, max(1, first, after - _LOOK_BACK_EVENTS_MAX))
 
     def _observe_again(self, unlogged: UnloggedPartitions | ListedWrites, after: int) -> None:
-        """Observe the events of transactions that are open after ``after``, as far as the log has them."""
+        """Observe the events of transactions that are open after ``after``, if the log still has them."""
         known = unlogged.event_id
         if known is None or not after - _LOOK_BACK_EVENTS_MAX - 1 <= known <= after:
             first = self._start_of_observation(after)
@@ -188,8 +188,8 @@ class Outbox:
 
         The range is empty if the next event is readable or does not exist.
 
-        Raises Inconsistent if the metastore is behind, Transient, and LimitExceeded if the next event is too
-        large to tell.
+        Raises Inconsistent if the metastore is behind ``after``, Transient, and LimitExceeded if the next
+        event is too large to read.
         """
         current = self.require_not_behind(after)  # read first, so that no later event can count as lost
         events = self._log.read(after, limit=1)
@@ -197,7 +197,7 @@ class Outbox:
         return range(after + 1, last + 1)
 
     def skip_to(self, event_id: int) -> None:
-        """Observe nothing of the events up to ``event_id``, because some of them are missing."""
+        """Forget all facts and continue after ``event_id``, because events before it are missing."""
         self.observed_from = event_id + 1
         if self.unlogged is not None:
             self.unlogged.start_after(event_id)
@@ -217,10 +217,10 @@ def build_outbox(
     beat: Callable[[], None] = lambda: None,
     unlogged: UnloggedPartitions | None = None,
 ) -> Outbox:
-    """Return an outbox, for a relay or for a consumer that fills gaps; both produce the same bytes.
+    """Return an outbox for a relay, or for a consumer that fills gaps; both produce the same bytes.
 
-    ``unlogged`` lists writes that the source does not report: for a relay, partitions without a write event;
-    for both, all write events if it reports none.
+    ``unlogged`` lists writes that the source does not report. For a relay, these are partitions without a
+    write event; for both, all write events if the source reports none.
     """
     hard_bytes_max = topic.settings.message_bytes_max - _OVERHEAD_BYTES
     return Outbox(connect, settings, hard_bytes_max=hard_bytes_max, beat=beat, unlogged=unlogged)
@@ -230,15 +230,17 @@ _SMALLEST_BATCH: Final = 10
 
 
 class EventBatches:
-    """Requests events of the notification log, in batches sized by the metastore's ability to answer.
+    """Requests events of the notification log, in batches that the metastore is able to return.
 
     Both sides hold a complete answer in memory. If it is too large, or does not arrive, the next request is
-    for half as many events; batches grow again while they stay small. Connects on first use; used by one
-    thread.
+    for half as many events; batches grow again while answers are small. Connects on first use. Use it from
+    one thread only.
     """
 
     def __init__(self, connect: Connect, *, batch_events: int, batch_bytes: int) -> None:
-        """At most ``batch_events`` are requested; more than ``batch_bytes`` make the next batches smaller."""
+        """Requests at most ``batch_events`` events; an answer above ``batch_bytes`` makes the next batches
+        smaller.
+        """
         self._connect = connect
         self._batch_events = batch_events
         self._batch_bytes = batch_bytes
@@ -280,7 +282,7 @@ class EventBatches:
                 raise
 
     def adapt(self, size_bytes: int) -> None:
-        """Keep batches of large events small: the last one has become ``size_bytes`` of records."""
+        """Adapt the next batches to the last one, whose records have ``size_bytes``."""
         if size_bytes > self._batch_bytes:
             self._limit = max(_SMALLEST_BATCH, self._limit // 2)
         else:
@@ -315,8 +317,8 @@ def check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
 
 @contextmanager
 def _refusal_may_pass() -> Iterator[None]:
-    """Convert a refusal to serve the log into a transient error. The cause may be an access rule, or an
-    upgrade in progress.
+    """Convert a refusal to serve the log into a transient error, because the cause may be an access rule or
+    an upgrade in progress.
     """
     try:
         yield

@@ -1,11 +1,11 @@
 """Turns events of a notification log into the records of a topic.
 
-Commits get their write events (``write_events``), which their messages do not contain, and with the files of
-partitions that have no write event (``unlogged_partitions``).
+It adds to commits their write events (``write_events``), which their messages do not contain, and the files
+of partitions that have no write event (``unlogged_partitions``).
 
-No event stops the log for all others. A single event that is larger than the limit becomes a record that
-names its database and table (``locate_event``), if it finds them, and the reason. So does a commit whose
-write events the metastore cannot return.
+No single event blocks the log. An event that is larger than the limit becomes a record with the reason and,
+if they can be found (``locate_event``), its database and table. A commit whose write events the metastore
+cannot return becomes such a record, too.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class OutgoingEvent:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all records' values."""
+        """The total length of the records' values."""
         size_bytes: int | None = getattr(
             self.records, "size_bytes", None
         )  # of a large transaction, without reading it
@@ -90,7 +90,7 @@ class OutgoingEvent:
 
 
 class EventEncoder:
-    """Encodes the events of one source. Used by the thread that reads them."""
+    """Encodes the events of one source. Use it from the thread that reads them."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class EventEncoder:
     ) -> None:
         """No record is larger than ``hard_bytes_max``.
 
-        ``connection`` returns the open connection to the metastore; calls ``beat`` from time to time during
+        ``connection`` returns the open connection to the metastore. Calls ``beat`` from time to time during
         long work.
         """
         self._settings = settings
@@ -117,19 +117,19 @@ class EventEncoder:
         self._lister = unlogged
         self._unlogged = None if settings.fills_gaps else unlogged
         self._listed: ListedWrites | None = None
-        """In place of ``_unlogged`` if the source does not report write events."""
+        """Replaces ``_unlogged`` if the source does not report write events."""
         self._is_asked = False
         self._supports_write_events = True
 
     @property
     def unlogged(self) -> UnloggedPartitions | ListedWrites | None:
-        """The lister of files for the source's commits; None without one."""
+        """Lists the files of the source's commits; None if that is switched off."""
         return self._listed or self._unlogged
 
     def learn(self) -> None:
-        """Test once per connection whether the metastore reports write events, if listings can replace them.
-        Raises Transient. Its version does not show this: vendors have added the call to Hive 3 (reference:
-        hive-3.1-source.md §1).
+        """If listings can replace write events, test once per connection whether the metastore reports them.
+        Raises Transient. The Hive version does not show this, because vendors have added the call to Hive 3
+        (reference: hive-3.1-source.md §1).
         """
         if self._lister is None or self._is_asked:
             return
@@ -149,7 +149,7 @@ class EventEncoder:
         self._listed, self._is_asked = None, False
 
     def encode(self, events: Sequence[NotificationEvent]) -> list[OutgoingEvent]:
-        """Encode ``events``, or only the first of them if the write events of their commits are many."""
+        """Encode ``events``, or only the first of them if their commits have many write events."""
         batch: list[OutgoingEvent] = []
         size_bytes = 0
         for window in _windows(events):
@@ -162,7 +162,7 @@ class EventEncoder:
         return batch
 
     def encode_unreadable(self, event_id: int, error: LimitExceeded) -> OutgoingEvent:
-        """Return the event that the metastore cannot return, with a record that says so."""
+        """Return an event that the metastore cannot return, with a record that names the reason."""
         db, table = locate_event(self._connection(), event_id)
         log.error(
             "an event is too large for the metastore's answer; the relay publishes it without its content",
@@ -180,7 +180,7 @@ class EventEncoder:
     def _write_events(self, events: Sequence[NotificationEvent]) -> dict[int, CommitWrites | None]:
         """Return the write events of the commits by event id.
 
-        They are None if the metastore (before Hive 4) has no call for them.
+        None if the metastore has no call for them (before Hive 4).
         """
         commits = {event.eventId: (event, commit) for event in events if (commit := parse_commit(event))}
         if self._listed is not None:
@@ -249,8 +249,9 @@ class EventEncoder:
         return OutgoingEvent(event.eventId, event.eventTime, writes.parts.records(extra), wrote)
 
     def _list_unlogged(self, event: NotificationEvent, writes: CommitWrites | None) -> dict[str, Any]:
-        """Add the files of partitions without write event;
-        return the mark of a commit that has all of them.
+        """Add the files of partitions without a write event.
+
+        Returns the mark for a commit that has the files of all partitions.
         """
         if self._listed is not None:
             return {"listed": True, "unreported": True}
@@ -267,7 +268,7 @@ class EventEncoder:
         )
 
     def _select_same(self, write: LoggedWrite, partitions: Iterable[str]) -> set[str]:
-        """Return the partitions that still have their names; none if the metastore does not answer."""
+        """Return the partitions that still have the same names; none if the metastore does not answer."""
         try:
             return select_same_partitions(write, partitions, self._connection())
         except TidelineError:
@@ -287,7 +288,7 @@ class EventEncoder:
 
 
 class _Nothing:
-    """Takes write events and forgets them."""
+    """A receiver that discards write events."""
 
     def restart(self) -> None:
         """Do nothing."""
@@ -297,7 +298,7 @@ class _Nothing:
 
 
 def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[NotificationEvent]]:
-    """Cut ``events`` after every ``_COMMITS_AT_ONCE`` commits."""
+    """Split ``events`` after every ``_COMMITS_AT_ONCE`` commits."""
     start = commits = 0
     for index, event in enumerate(events, 1):
         commits += event.eventType == "COMMIT_TXN"
@@ -311,9 +312,9 @@ def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[Notificat
 def locate_event(log: NotificationLog, event_id: int) -> tuple[str | None, str | None]:
     """Return the names of the database and table of an event too large to read.
 
-    They are None if they remain unknown. The metastore counts events by database and table without reading
-    their messages. The search counts in all databases in turn, then halves the tables of the one that has the
-    event until one remains. It does not find an event of a database that no longer exists.
+    They are None if they remain unknown. The metastore can count events by database and table without reading
+    their messages. The search counts the event in each database, then bisects the tables of the database that
+    has it. It does not find an event of a database that no longer exists.
 
     Raises Transient.
     """

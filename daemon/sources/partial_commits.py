@@ -1,9 +1,9 @@
-"""Commits of which the topic has only the first parts, and whose other parts would now be different.
+"""Completes commits of which the topic has only the first parts, and whose other parts would now be
+different.
 
-The parts of a commit that come from listings depend on the directories at that time. A compaction or a
-partition dropped since changes them, so that the missing parts cannot be written or read again. The
-replacement makes replicas fetch the write events from the source or, if it does not report them, load the
-tables.
+The parts of a commit that come from listings depend on the directories at that time. A later compaction or
+DROP PARTITION changes them, so that the missing parts cannot be made again. The replacement parts make
+replicas fetch the write events from the source or, if the source does not report them, load the tables.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _COMMIT: Final = "COMMIT_TXN"
 
 
 def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent | None:
-    """Return the event whose first parts end with the topic's last record.
+    """Return an event that completes the commit whose first parts end with the topic's last record.
 
-    None if the two are not of the same commit. Readers have applied the first parts and expect as many as
-    these announced. The missing ones become write events without files, and the last part the commit without
-    ``"enriched"``: a replica then fetches the write events from the source, and copies the files that it
-    lacks. If the source does not report them, it loads the tables.
+    None if they belong to different commits. Readers have applied the first parts, and expect the announced
+    number of parts. The missing parts become write events without files, and the last part becomes the commit
+    without ``"enriched"``: a replica then fetches the write events from the source and copies the files that
+    it lacks or, if the source does not report them, loads the tables.
     """
     written, commit = orjson.loads(last.value), orjson.loads(event.records[-1].value)
     if not _is_of_commit(written, commit):
@@ -51,8 +51,8 @@ def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent 
 
 def end_commit(event: OutgoingEvent) -> Sequence[Record]:
     """Return the records that complete an event whose first parts a reader has. These are all records of the
-    event, and the reader skips those that it has. For a commit whose parts were listed, it is only the commit
-    itself: replicas load the tables.
+    event; the reader skips those that it has. For a commit whose parts come from listings, this is only the
+    commit itself, and replicas load the tables.
     """
     model = event.records[-1]
     commit = orjson.loads(model.value)
@@ -63,7 +63,7 @@ def end_commit(event: OutgoingEvent) -> Sequence[Record]:
 
 
 def _without_writes(commit: Any, problem: str) -> Any:
-    """Return the body of a commit that says why it has no write events."""
+    """Return the body of a commit with the reason why it has no write events."""
     message = {name: value for name, value in commit["message"].items() if name not in _MARKS}
     reason = "incomplete" if _is_unreported(commit) else "writeEventsProblem"
     return commit | {"message": message | {reason: problem}}

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class SharedReaders:
-    """Builds each reader when it is first needed; for any thread."""
+    """Builds each shared reader at its first use. Thread-safe."""
 
     def __init__(self, config: Config, moved: Callable[[str], None] = lambda _: None) -> None:
-        """``moved`` is called with ``source:NAME`` when events of a source were read."""
+        """Calls ``moved`` with ``source:NAME`` after reading events of a source."""
         self._config = config
         self._moved = moved
         self._readers: dict[str, SharedReader] = {}
         self._lock = threading.Lock()
 
     def of(self, source: str) -> SharedReader:
-        """Return the shared reader of a source; it reads once a projection does."""
+        """Return the shared reader of a source. It starts reading when a projection joins it."""
         with self._lock:
             if source not in self._readers:
                 self._readers[source] = self._build(source)
@@ -59,10 +59,10 @@ def subscribe(  # noqa: PLR0913 - most of them by name
     find_interest: Callable[[], Interest] = Interest,
     wake: Callable[[], None],
 ) -> Subscription:
-    """Return the reader of ``projection``, which reads together with others if it can. Opens nothing yet.
+    """Return the reader of ``projection``, which reads together with others if it can. Opens nothing.
 
-    ``group`` is that of its client. ``find_interest`` returns the events that it must receive. ``wake`` is
-    called when there are some.
+    ``group`` is the consumer group of its own client. ``find_interest`` returns which events the projection
+    must receive. Calls ``wake`` when such events have arrived.
     """
     read_alone = partial(
         topic_reader, config, source, projection=projection, group=group, needs_event_ids=needs_event_ids

@@ -1,4 +1,4 @@
-"""Records in ``TouchedPartitions`` the facts about open transactions in the events of a notification log.
+"""Collects facts about open transactions from the events of a notification log (``TouchedPartitions``).
 
 An event costs little unless it is about partitions of a table that an open transaction writes into: only then
 are its objects decoded.
@@ -25,9 +25,9 @@ _ABORT: Final = "ABORT_TXN"
 
 
 def observe(notification: NotificationEvent, touched: TouchedPartitions, databases: Container[str]) -> None:
-    """Record the event if it concerns one of ``databases`` (in lower case); ignore an unusable event.
+    """Record the facts in an event of one of ``databases`` (in lower case); ignore an unusable event.
 
-    This does not handle commits: the reader of one calls ``TouchedPartitions.end``.
+    This does not handle commits; call ``TouchedPartitions.end`` for a commit.
     """
     try:
         event = _decode(notification, touched, databases)
@@ -45,7 +45,7 @@ def observe(notification: NotificationEvent, touched: TouchedPartitions, databas
 def _decode(
     notification: NotificationEvent, touched: TouchedPartitions, databases: Container[str]
 ) -> Event | None:
-    """Return the event if it matters; raise BadInput."""
+    """Return the decoded event if its facts are needed; raise BadInput."""
     kind, db, table = notification.eventType, notification.dbName, notification.tableName
     if kind != _ABORT:
         if kind != _ALLOCATION and kind not in _OF_PARTITIONS:
@@ -61,7 +61,8 @@ def _decode(
         time_s=notification.eventTime,
         kind=kind,
         db=None if db is None else db.lower(),
-        # Of transactions, Hive 3.1 has the name in the message only (reference: hive-3.1-source.md §1)
+        # For events of transactions, Hive 3.1 has the name only in the message (reference: hive-3.1-source.md
+        # §1)
         table=None if table is None or table.isspace() else table.lower(),
     )
     return build_event(header, unpack(notification.message, notification.messageFormat), DEFAULT_LIMITS)

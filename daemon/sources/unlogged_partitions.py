@@ -1,22 +1,22 @@
-"""Lists the partitions that a transaction wrote without a write event, as soon as the relay meets the commit.
+"""Lists the partitions that a transaction wrote without a write event, as soon as the relay reads the commit.
 
 Hive logs write events for only the first of several static partitions of a multi-insert (reference:
 hive-replication.md §0c.2). Only a listing of their directories finds the files of the others, and only until
-a compaction has merged them. A replica that lists them at replay may be too late, so the relay does it within
-a second of the commit, and adds them as further ``WRITE`` parts marked with ``"listed": true``. Replay lists
-a partition without its own part, as before.
+a compaction has merged them. If a replica listed them at replay, that might be too late, so the relay does it
+within a second of the commit, and adds them as further ``WRITE`` parts marked with ``"listed": true``. If a
+partition has no such part, replay still lists it.
 
 A file may be in the change manager when a replica copies it. There, its name is only its checksum, which Hive
 records in write events. The relay therefore reads listed files of up to ``CHECKSUM_BYTES_MAX`` and records
-the checksum in the form that the transaction's logged files have. It records larger ones without, and a file
-removed before its copy is lost.
+their checksums in the form of the transaction's logged files. It records larger files without a checksum; if
+such a file is removed before it is copied, it is lost.
 
-A listing may fail, but must not delay the relay. Listings run in one thread. If one fails or takes longer
-than ``TIMEOUT_S``, the relay abandons it, and lists nothing during the next ``PAUSE_S``. At most
-``LISTED_MAX`` partitions of one commit are listed. A partition that was renamed since, or whose table was,
-goes to the replicas: another one may have its directory and its write id by now. The relay considers only
-tables with at least one write event of the transaction: ANALYZE and other statements touch partitions under a
-write id without writing any files.
+A listing may fail, but must not delay the relay. Listings run in a separate thread. If one fails or takes
+longer than ``TIMEOUT_S``, the relay abandons it, and lists nothing during the next ``PAUSE_S``. It lists at
+most ``LISTED_MAX`` partitions of one commit. If a partition or its table was renamed since the write, the
+relay leaves the partition to the replicas, because another one may have its directory and its write id by
+now. The relay considers only tables with at least one write event of the transaction: ANALYZE and other
+statements touch partitions under a write id without writing any files.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ PAUSE_S: Final = 60.0
 
 
 class UnloggedPartitions:
-    """The partitions that open transactions touched, and their files. Used by one thread."""
+    """The partitions that open transactions touched, and their files. Use it from one thread only."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class UnloggedPartitions:
         clock: Callable[[], float] = time.monotonic,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """``databases`` are those that policies replicate; files are read below ``allowed`` only.
+        """``databases`` are the databases that policies replicate. Reads files only below the directories
+        ``allowed``.
 
         ``scan_tables`` are for ``ListedWrites``.
         """
@@ -101,21 +102,21 @@ class UnloggedPartitions:
 
     @property
     def tables_to_scan(self) -> tuple[str, ...]:
-        """Tables that should be in ``scan_tables``: none, because the source reports write events."""
+        """Always empty: the source reports write events, so it needs no scans."""
         return ()
 
     @property
     def knows_all(self) -> bool:
-        """True: commits name the tables that they wrote into."""
+        """Always True: commits name the tables that they wrote into."""
         return True
 
     @property
     def first_event_id(self) -> int | None:
-        """The first event that a restart observes again; None if no transaction is open."""
+        """The id of the first event to read again after a restart; None if no transaction is open."""
         return self._touched.first_event_id
 
     def start_after(self, event_id: int, *, knows_all: bool = False) -> None:  # noqa: ARG002 - see below
-        """Forget everything; the next event to observe is the one after ``event_id``.
+        """Forget all facts; the next event to observe is the one after ``event_id``.
 
         ``knows_all`` matters for ``ListedWrites`` only.
         """
@@ -123,11 +124,11 @@ class UnloggedPartitions:
         self.event_id = event_id
 
     def miss(self, event_id: int) -> None:
-        """Continue after an unreadable event."""
+        """Skip an unreadable event."""
         self.event_id = event_id
 
     def to_listed_writes(self, connect: Connect, beat: Callable[[], None]) -> ListedWrites:
-        """Return a lister of all write events, in place of some, because the source does not report them."""
+        """Return a lister of all write events to use instead of this one, because the source reports none."""
         listed = ListedWrites(
             self._databases,
             self._file_systems,
@@ -145,7 +146,9 @@ class UnloggedPartitions:
         self.event_id = event.eventId
 
     def pass_over(self, event: NotificationEvent) -> None:
-        """Record the event's facts about open transactions; forget the one that it commits, unlisted."""
+        """Record the event's facts about open transactions. If it commits one, forget that one without a
+        listing.
+        """
         self.observe(event)
         if (commit := parse_commit(event)) is not None:
             self._touched.end(commit.txn_id)
@@ -155,8 +158,8 @@ class UnloggedPartitions:
     ) -> bool:
         """Add the files of unlogged partitions to a commit; return whether it found all of them.
 
-        ``select_same`` returns which partitions still have their names at the source. It runs after the
-        listing of their directories; replicas have to find the files of the others.
+        ``select_same`` returns the partitions that still have the same names at the source. It runs after the
+        listing of their directories. Replicas have to find the files of the other partitions.
         """
         touched, event_id = self._touched.end(writes.commit.txn_id), self.event_id or 0
         logged = writes.parts.tables()
@@ -195,7 +198,7 @@ class UnloggedPartitions:
             self._pool = None
 
     def _list(self, location: str, write_id: int, sample: str) -> WriteListing | None:
-        """List one partition; None if that is not possible now, or if files may be gone already."""
+        """List one partition; None if that is not possible now, or if files may have been removed."""
         if self._clock() < self._paused_until_s or (self._running is not None and not self._running.done()):
             return None
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="relay-listing")
@@ -215,9 +218,9 @@ class UnloggedPartitions:
         return listing if listing.conclusive else None
 
     def _list_now(self, location: str, write_id: int, sample: str) -> WriteListing:
-        """List a partition; ``sample`` is the entry of a logged file of the transaction.
+        """List a partition. ``sample`` is the entry of a logged file of the transaction.
 
-        Runs in the thread.
+        Runs in the thread of listings.
         """
         listing = list_write(self._file_systems, location, write_id, allowed=self._allowed)
         _, checksum, cm_root, *_ = (*sample.split("#"), "", "", "")
@@ -227,7 +230,7 @@ class UnloggedPartitions:
         return replace(listing, files=tuple(files))
 
     def _with_checksum(self, file: SourceFile, sample: str, cm_root: str) -> SourceFile:
-        """Return ``file`` with its checksum, in the form that ``sample`` has, if it is computable."""
+        """Return ``file`` with its checksum, in the same form as in ``sample``, if it can be computed."""
         location = parse_location(file.uri)
         digest = new_digest_like(location, sample)
         files = self._file_systems.of(location)
@@ -245,7 +248,7 @@ def _to_write_event(
 ) -> WriteEventInfo:
     """Return the write event that the source should have logged.
 
-    The directory is without the suffix of a compaction.
+    Its directory has no suffix of a compaction.
     """
     files = (
         f"{file.uri}#{file.checksum or ''}#{file.cm_root or ''}#{to_target_subdir(file.subdir)}"
@@ -257,7 +260,7 @@ def _to_write_event(
 
 
 def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions | None:
-    """Return the lister of the source's unlogged partitions, for a relay or for a consumer that fills gaps.
+    """Return the lister of the source's unlogged partitions, for a relay or a consumer that fills gaps.
 
     None if no policy uses the source, or if reading files is impossible or switched off.
     """

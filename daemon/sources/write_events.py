@@ -1,16 +1,17 @@
 """Fetches the write events of commits, in parallel and in bounded memory.
 
-COMMIT_TXN does not name the files; this module reads them by transaction (``get_all_write_event_info``).
-Commits that report that they wrote nothing (Hive 4.1: ``writeIds`` is empty) need no call. The calls of one
-batch run in parallel on additional connections, because sequential round trips would be the slowest part of
-the relay. It passes on write events one by one (``CommitParts``), so that a transaction with a hundred
-thousand of them does not have to fit into memory.
+COMMIT_TXN does not name the files, so this module reads the write events of the transaction
+(``get_all_write_event_info``). Commits that report that they wrote nothing (Hive 4.1: ``writeIds`` is empty)
+need no call. The calls of one batch run in parallel on additional connections, because sequential round trips
+would be the slowest part of the relay. Write events are processed one by one (``CommitParts``), so that a
+transaction with a hundred thousand of them does not have to fit into memory.
 
-One transaction must not stop the relay for all others. If its answer is too large, or if the metastore fails
-while it answers, this module reads its write events page by page: for each database (and table, if known). If
-that is not possible either, the commit goes out without them and says why; each policy concerned then reads
-them for itself (``handlers.replication.transactions.copies.source_writes``). Failures of the metastore count
-only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
+One transaction must not block the relay. If the answer for a transaction is too large, or if the metastore
+fails while it answers, this module reads the write events page by page: for each database (and table, if
+known). If that fails, too, the relay publishes the commit without them and with the reason; each policy
+concerned then reads them for itself (``handlers.replication.transactions.copies.source_writes``). Failures of
+the metastore count only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds during which it serves the
+notification log.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _COMMIT: Final = "COMMIT_TXN"
 class Commit:
     """A COMMIT_TXN message.
 
-    If this Hive version does not report them, ``wrote`` is None and ``databases`` is empty.
+    ``wrote`` is None and ``databases`` is empty if this Hive version does not report them.
     """
 
     txn_id: int
@@ -47,7 +48,7 @@ class Commit:
 def parse_commit(event: NotificationEvent) -> Commit | None:
     """Parse a COMMIT_TXN; None for other events, and for an unreadable message.
 
-    The record of the latter reports that.
+    The record of an unreadable message reports the problem.
     """
     if event.eventType != _COMMIT:
         return None
@@ -73,14 +74,14 @@ class CommitWrites:
     problem: TidelineError | None = None
 
     def give_up(self, error: TidelineError) -> None:
-        """Relay the commit without write events, because of ``error``."""
+        """Record that the commit goes out without write events, because of ``error``."""
         self.parts.clear()
         self.problem = error
 
 
 @dataclass(slots=True)
 class _Trouble:
-    """Failures of the metastore while it answered for one transaction."""
+    """The failures of the metastore in answers about one transaction."""
 
     since_s: float
     attempts: int = 0
@@ -109,7 +110,7 @@ class WriteEventReader:
         self._connections.close()
 
     def _read(self, writes: CommitWrites, log: NotificationLog) -> None:
-        """Read the write events of one transaction at once, or page by page if that failed."""
+        """Read the write events of one transaction in one call or, if that fails, page by page."""
         txn_id = writes.commit.txn_id
         writes.parts.clear()
         try:
@@ -122,7 +123,10 @@ class WriteEventReader:
         self._troubles.pop(txn_id, None)
 
     def _read_whole(self, writes: CommitWrites, log: NotificationLog) -> bool:
-        """Return False if the answer is too large, or the metastore refused."""
+        """Read all write events in one call.
+
+        Returns False if the answer is too large, or the metastore refuses.
+        """
         try:
             log.receive_write_events(writes.commit.txn_id, writes.parts)
         except Unsupported:
@@ -133,7 +137,7 @@ class WriteEventReader:
         return True
 
     def _read_pages(self, writes: CommitWrites, log: NotificationLog) -> None:
-        """Read one database after the other; stop if one of them is unreadable."""
+        """Read the write events of one database after another; stop if those of one are unreadable."""
         writes.parts.clear()
         if writes.commit.databases:
             writes.problem = None
@@ -148,8 +152,9 @@ class WriteEventReader:
                 return
 
     def _is_hopeless(self, txn_id: int) -> bool:
-        """Count a failure;
-        return whether there were enough of them to relay the commit without write events.
+        """Count a failure.
+
+        Returns whether there were enough failures to relay the commit without write events.
         """
         trouble = self._troubles.setdefault(txn_id, _Trouble(self._clock()))
         trouble.attempts += 1

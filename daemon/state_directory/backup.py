@@ -1,14 +1,14 @@
-"""Backups of the state directory, and their restoration.
+"""Writes and restores backups of the state directory.
 
-A backup is a directory with a copy of every state file and a manifest with their sizes and SHA-256. Each file
-is a consistent state of its part; positions and their effects are in the same file, so the parts need not be
-of the same moment.
+A backup is a directory with a copy of every state file and a manifest with their sizes and SHA-256. Each copy
+is a consistent state of one part of the daemon. A position and its effects are in the same file, so the
+copies need not be from the same moment.
 
 A restored file is older than the systems that it describes. The effect is the same as after the loss of the
-state, with less to repeat: relays continue from the end of their topics, catalogs read events again. A
-replica's state has the epoch of its claim: when the daemon starts, it claims the target with a higher one
-(``position.target_claim``), which fences another instance that still runs on the replaced state. If the
-target has moved on since the backup, its own facts about its tables replace those of the backup.
+state, with less to repeat: relays continue from the end of their topics, and catalogs read events again. A
+replica's state has the epoch of its claim on the target. When the daemon starts, it claims the target with a
+higher epoch (``position.target_claim``), which fences an instance that still runs with the replaced state. If
+the target has changed since the backup, the facts about its tables on the target replace those of the backup.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class BackedUpFile:
 
 
 def write_backup(state_dir: Path, target: Path, beat: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """Copy every state file to the new directory ``target``, while they are in use; return the manifest.
+    """Copy every state file, even if it is in use, to the new directory ``target``; return the manifest.
 
     It writes the manifest last: a directory without it is not a backup. Raises InvalidRequest if the
-    directory has anything in it, FilesUnavailable and StateCorrupt.
+    directory is not empty, FilesUnavailable and StateCorrupt.
     """
     _make_empty(target)
     files = []
@@ -75,7 +75,7 @@ def write_backup(state_dir: Path, target: Path, beat: Callable[[], None] = lambd
 
 
 def read_backup(source: Path, beat: Callable[[], None] = lambda: None) -> list[BackedUpFile]:
-    """Return the files of a backup; raise BadInput if it is not complete, or differs from its manifest."""
+    """Return the files of a backup; raise BadInput if it is incomplete or differs from its manifest."""
     path = source / MANIFEST
     try:
         if path.stat().st_size > MANIFEST_BYTES_MAX:
@@ -97,11 +97,11 @@ def read_backup(source: Path, beat: Callable[[], None] = lambda: None) -> list[B
 
 
 def restore_backup(source: Path, state_dir: Path) -> dict[str, Any]:
-    """Replace the state files with those of a backup; return the restored files and the place of the others.
+    """Replace the state files with those of a backup.
 
-    It changes nothing unless the backup is complete and sound. It moves replaced files into a directory next
-    to the others, and leaves no file of the former state. The caller holds the lock of the state directory.
-    Repeating this after a crash completes it.
+    Returns the restored files and the directory of the replaced ones. It changes nothing unless the backup is
+    complete and undamaged. It moves all files of the former state into a new directory inside the state
+    directory. The caller holds the lock of the state directory. Repeating this after a crash completes it.
     """
     files = read_backup(source)
     with translate_errors(str(state_dir), was_open=True):
@@ -170,7 +170,7 @@ def _draft(source: Path, draft: Path) -> Path:
 
 
 def _set_aside(state_dir: Path) -> Path | None:
-    """Move the files of the former state into a new directory; None if there are none."""
+    """Move the files of the former state into a new directory and return it; None if there are none."""
     former = sorted(_former_files(state_dir))
     if not former:
         return None

@@ -1,10 +1,9 @@
-"""The state directory: one SQLite store for each part,
-the address of the HTTP server, the last status, and one daemon at a time.
+"""The state directory: an SQLite store for each part, the address of the HTTP server, and the last status.
 
 Two processes that apply the same events to the same target would undo each other's order, so the process
-locks the directory for its lifetime. The kernel holds the lock (``flock`` on an open file): it disappears
-with the process, even after ``kill -9``, so there is never a stale lock to remove. The file has the holder's
-pid and host only for messages.
+locks the directory for its lifetime. The lock is an ``flock`` on an open file, which the kernel releases when
+the process ends, even after ``kill -9``, so an operator never has to remove a stale lock. The holder's pid
+and host in the file only serve messages.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _OPEN_LOCK: Final = threading.Lock()
 
 
 def state_path(directory: Path, kind: str, name: str) -> Path:
-    """Return the path of a part's state; the configuration checks names, so they need no escaping."""
+    """Return the path of a part's state file. The configuration checks names, so they need no escaping."""
     return directory / f"{kind}-{name}.db"
 
 
@@ -52,10 +51,10 @@ def open_state(
     snapshots: bool = False,
     migrations: Sequence[Migration] = (),
 ) -> SqliteStore:
-    """Open a part's state, or create it, with ``snapshots`` for readers in other threads;
-    raise StateLocked, StateCorrupt.
+    """Open or create a part's state; raise StateLocked, StateCorrupt.
 
-    ``migrations`` convert a file of version 1 to 2, then 2 to 3, and so on.
+    With ``snapshots``, other threads can read it. ``migrations`` convert a file of version 1 to 2, then 2 to
+    3, and so on.
     """
     path = state_path(directory, kind, name)
     store = SqliteStore(
@@ -70,10 +69,9 @@ def open_state(
 
 
 def set_aside_state(directory: Path, kind: str, name: str) -> bool:
-    """Move the file of a part's state into the directory ``moved``, in place of an earlier one;
-    return whether there was one. The part must not be open.
+    """Move a part's state file into the directory ``moved``, where it replaces an earlier one.
 
-    Raises ConfigError if that is not possible.
+    Returns whether the file existed. The part must not be open. Raises ConfigError if that is not possible.
     """
     path = state_path(directory, kind, name)
     if not path.is_file():
@@ -99,14 +97,14 @@ def set_aside_state(directory: Path, kind: str, name: str) -> bool:
 
 
 def open_stores() -> dict[str, SqliteStore]:
-    """Return the stores that this process has open, by path."""
+    """Return the open stores of this process, by path."""
     with _OPEN_LOCK:
         return {path: store for path, store in _OPEN.items() if not store.is_closed}
 
 
 def write_atomically(path: Path, value: object) -> None:
-    """Write ``value`` as JSON, so that a reader sees either the old or the new contents,
-    even after a power failure. Only this user can read it.
+    """Write ``value`` as JSON, so that a reader sees either the old or the new contents, even after a power
+    failure. Only this user can read the file.
     """
     draft = path.with_suffix(".tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -134,10 +132,10 @@ _LOCK_POLL_S: Final = 0.05
 
 @contextmanager
 def state_lock(directory: Path, wait_s: float = 0.0) -> Iterator[None]:
-    """Lock ``directory`` for this process; it is created (mode 0700) if it is missing.
+    """Lock ``directory`` for this process, after creating it (mode 0700) if it is missing.
 
-    Raises StateLocked, with the holder's pid and host, if another process holds it for ``wait_s``, and
-    ConfigError if it is unusable.
+    Raises StateLocked, with the holder's pid and host, if another process still holds the lock after
+    ``wait_s``, and ConfigError if the directory is unusable.
     """
     descriptor = _open(directory)
     try:
@@ -187,7 +185,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> dict[str, object]:
-    """Return the holder's text; empty between its locking and its writing."""
+    """Return the text that the holder of the lock has written; empty if it has just locked the directory."""
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
     except ValueError:

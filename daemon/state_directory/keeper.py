@@ -1,8 +1,9 @@
 """Maintains the state files while the daemon runs: makes backups on request, and checks open files.
 
 Every ``CHECK_EVERY_S``, it checks each open file: the structure of its pages (``PRAGMA quick_check``), and
-the checksum of every value. A finding fails the store, so that the loop that owns it stops with StateCorrupt
-before it uses or writes anything else. Checks read in small steps and pause between them.
+the checksum of every value. If a check finds damage, it marks the store as failed, so that the loop that owns
+it stops with StateCorrupt before it reads or writes anything else. Checks read in small steps and pause
+between them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Files of the state directory belong to the daemon's user alone.
+"""Makes the files of the state directory accessible to the daemon's user only.
 
-Positions, users' queries and messages of other systems are in them. New files get the mode 0600 and new
-directories 0700. At start, the daemon narrows wider ones of an earlier build. It reports those that belong to
-another user, and a wide state directory, which others may share.
+They contain positions, users' queries and messages of other systems. New files get the mode 0600 and new
+directories 0700. At start, the daemon removes the rights of other users from existing files. It only reports
+files of another user, and a state directory with wider rights, which other programs may share.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ _DEPTH_MAX: Final = 3
 
 
 def narrow_files(directory: Path) -> list[str]:
-    """Take the rights of others from everything in ``directory``; return the paths that are still wide."""
+    """Remove the rights of other users from everything in ``directory``.
+
+    Returns the paths for which that failed.
+    """
     wide = [str(directory)] if directory.stat().st_mode & OTHERS else []
     return wide + [path for path in _wide_paths(directory, _DEPTH_MAX) if not _narrow(path)]
 
 
 def report_wide_files(directory: Path) -> None:
-    """Narrow the modes in the state directory, and log a warning about files that other users can still
-    reach.
+    """Remove the rights of other users in the state directory, and log a warning about files for which that
+    failed.
     """
     try:
         wide = narrow_files(directory)
@@ -59,7 +62,7 @@ def _wide_paths(directory: Path | str, depth: int) -> Iterator[str]:
 
 
 def _narrow(path: str) -> bool:
-    """Take the rights of others; return whether that succeeded."""
+    """Remove the rights of other users from a file; return whether that succeeded."""
     try:
         mode = os.stat(path, follow_symlinks=False).st_mode  # noqa: PTH116 - a path may become a link
         os.chmod(path, stat.S_IMODE(mode) & ~OTHERS)  # noqa: PTH101

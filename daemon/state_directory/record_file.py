@@ -1,7 +1,8 @@
-"""A small list of records in the state directory, for facts that a restart should keep but may lose.
+"""A small list of records in a file of the state directory, for facts that should survive a restart but may
+be lost.
 
-Neither a damaged file nor a full disk stops anything: the list starts again, or the file stays as it is, and
-the log says so. Facts that must never be lost are in a store (``directory``).
+If the file is damaged, the list starts empty; if the disk is full, the file stays as it is. The log reports
+both. Facts that must not be lost are in a store (``directory``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class RecordFile(Generic[T]):
     """A JSON array of dataclasses of one class; the file contains the names of their fields."""
 
     def __init__(self, path: Path | None, kind: type[T], subject: str) -> None:
-        """``subject`` names the list in the log. Without a ``path`` it is in memory only."""
+        """``subject`` names the list in the log. Without a ``path``, the list is in memory only."""
         self._path = path
         self._records: TypeAdapter[list[T]] = TypeAdapter(list[kind])  # type: ignore[valid-type]
         self._subject = subject

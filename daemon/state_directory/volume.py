@@ -1,7 +1,7 @@
-"""The volume of the state directory as metrics, so that an alert comes before a write fails.
+"""Metrics of the volume of the state directory, so that an alert can fire before a write fails.
 
-Without space, the daemon cannot record positions, and everything waits. The daemon does not measure the
-directory itself: the free space counts, including that for other users of the volume.
+Without free space, the daemon cannot record positions, and all loops wait. The metrics show the free space of
+the volume, not the size of the directory, because other users of the volume need space as well.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from prometheus_client.registry import Collector
 
 
 class VolumeCollector(Collector):
-    """Queries the file system at each scrape; without an answer there is no sample."""
+    """Queries the file system at each scrape. If that fails, the metrics have no sample."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def collect(self) -> Iterable[Metric]:
-        """Yield both families, including those without samples."""
+        """Yield both metric families, even without samples."""
         size = GaugeMetricFamily("tideline_state_volume_size_bytes", "Size of the volume of state.dir.")
         free = GaugeMetricFamily(
             "tideline_state_volume_free_bytes",

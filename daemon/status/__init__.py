@@ -1,1 +1,1 @@
-"""The status of the daemon as one value, and its views: HTTP, metrics, HTML page and command line."""
+"""The status of the daemon as one value, and its output: HTTP, metrics, HTML page and command line."""

@@ -1,4 +1,4 @@
-"""The actions of the API that end states which need an operator, so that a page can offer them as buttons.
+"""The API's actions that end states which need an operator, for the buttons of a page.
 
 The routes are those of ``daemon.replica.http.routes`` and ``daemon.relay.routes``; a test compares the paths.
 """
@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class ActionCall:
-    """A request that ends a state once its cause is gone; it needs the role *operate*."""
+    """A request that ends a state once the cause is gone. It needs the role *operate*."""
 
     path: str
     label: str

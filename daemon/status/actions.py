@@ -1,9 +1,8 @@
-"""Everything in the daemon's status that needs an operator: its subject, start, reason, and the command that
-helps.
+"""Lists the states that need an operator, each with its subject, start, reason and remedy.
 
 The list follows from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric agree.
-It contains every loop that has failed, of any kind; the sections of the status add their own states
-(``StatusSection.actions``). States that clear on their own, such as a metastore that is down, are not in it.
+It contains every failed loop; the sections of the status add their own states (``StatusSection.actions``). It
+does not contain states that end on their own, such as an unreachable metastore.
 """
 
 from __future__ import annotations
@@ -171,7 +170,7 @@ def describe_failing_load(
     since_s: float | None = None,
     action: ActionCall | None = None,
 ) -> OperatorAction:
-    """Return the state of a load that keeps failing: how often and why, and when tried next."""
+    """Return the state of a load that keeps failing: the number of failures, the reason and the next try."""
     tries, problem = failed
     at = "" if next_s is None else f", next try {moment_text(next_s)}"
     reason = f"failed {count_text(tries, 'time')}{at}: {problem}"

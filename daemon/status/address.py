@@ -1,8 +1,8 @@
-"""How a command reaches a daemon: the address, the token, and the trusted certificate.
+"""How a command connects to a daemon: the address, the token, and the trusted certificate.
 
 A daemon on this machine writes its address, its token and the fingerprint of its certificate into the state
-directory. ``--url`` names one elsewhere, with a token from a file, because other users can read arguments of
-a process.
+directory. ``--url`` names a daemon elsewhere. Its token comes from a file, because other users can read the
+arguments of a process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ADDRESS_RULE: Final = "the address of the daemon must be http://host:port or ht
 
 @dataclass(frozen=True, slots=True)
 class DaemonAddress:
-    """An address, and the settings of a connection."""
+    """The address of a daemon, and the settings of a connection to it."""
 
     url: str
     token: str | None = None
@@ -99,7 +99,7 @@ class DaemonAddress:
 
 
 def running_daemon(state_dir: Path) -> DaemonAddress | None:
-    """Return the address of the daemon with this state directory; None if it has written none.
+    """Return the address that the daemon with this state directory has written; None if there is none.
 
     The daemon may have died since.
     """
@@ -119,8 +119,8 @@ def running_daemon(state_dir: Path) -> DaemonAddress | None:
 
 
 def require_daemon(config_path: Path | None, daemon: DaemonAddress | None) -> DaemonAddress:
-    """Return ``daemon``, or the one that runs with the configured state directory; raise Transient if none
-    runs.
+    """Return ``daemon`` or, if it is None, the address of the daemon with the configured state directory.
+    Raises Transient if none runs.
     """
     if daemon is not None:
         return daemon
@@ -136,7 +136,7 @@ def require_daemon(config_path: Path | None, daemon: DaemonAddress | None) -> Da
 
 
 def daemon_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--url`` and how to connect, passed as ``daemon``: a DaemonAddress, or None without ``--url``."""
+    """Add ``--url`` and its companions, passed as ``daemon``: a DaemonAddress, or None without ``--url``."""
 
     @wraps(command)
     def call(

@@ -1,5 +1,5 @@
-"""Requests to a running daemon. If none runs, the command reads its last
-status and serves requests itself.
+"""Sends requests to a running daemon. If none runs, the command reads the last status and serves requests
+itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATH: Final = "/api/v1/status"
 
 
 def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
-    """Return the running daemon's status, or the last one's as ``stopped``.
+    """Return the running daemon's status. If none runs, return the last status, with the state ``stopped``.
 
     Raises NotFound if no daemon has run with this state directory.
     """
@@ -50,7 +50,7 @@ def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> Daem
 
 
 def find_daemon(state_dir: Path) -> DaemonAddress | None:
-    """Return the address of a daemon with this state directory if it answers, or None."""
+    """Return the address of the daemon with this state directory; None if no daemon answers."""
     address = running_daemon(state_dir)
     if address is None:
         return None
@@ -70,11 +70,10 @@ def serve_request(
     absent: NotFound,
     here: Callable[[], Request],
 ) -> Request:
-    """Have a request served by the running daemon or,
-    if none runs, by ``here``, while the state directory is locked.
+    """Let the running daemon serve a request or, if none runs, ``here``, with the state directory locked.
 
-    ``loop`` is the kind and name of its inbox. Raises ``absent`` if the running daemon has no such loop, the
-    error that the request fails with, and Transient if the daemon does not answer in time.
+    ``loop`` is the kind and name of the loop that serves it. Raises ``absent`` if the running daemon has no
+    such loop, the error in the answer, and Transient if the daemon does not answer in time.
     """
     if find_daemon(state_dir) is None:
         with state_lock(state_dir):
@@ -96,9 +95,9 @@ def fetch_status(daemon: DaemonAddress, sections: Sequence[StatusSection[Any]]) 
 def watch_status(
     daemon: DaemonAddress, sections: Sequence[StatusSection[Any]]
 ) -> Generator[DaemonStatus, None, None]:
-    """Yield the status of a daemon, and again whenever it has changed, until the daemon ends the stream.
+    """Yield the status of a daemon now and after each change, until the daemon ends the stream.
 
-    Raises as ``fetch_status`` does.
+    Raises the same errors as ``fetch_status``.
     """
     with _answer_to(daemon, f"{_PATH}?watch=", None, WATCH_TIMEOUT_S) as answer:
         if answer.status != 200:
@@ -159,7 +158,7 @@ def fetch_json(
 
 
 def send_action(daemon: DaemonAddress, path: str, request: Request, *, timeout_s: float) -> dict[str, Any]:
-    """Return the daemon's answer to an action, which is ``do`` of the request, on the object with this path.
+    """Send the action ``do`` of a request to the object with this path, and return the daemon's answer.
 
     It needs a token with the role *operate*. Raises the daemon's error, Transient, MalformedEvent.
     """

@@ -1,4 +1,4 @@
-"""A node of the drawing of the flow: where events come from and where they go."""
+"""A node in the drawing of the flow of events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowNode:
-    """One box. The sections of the status offer those that the daemon itself does not know."""
+    """One box of the drawing. Sections of the status add the boxes of their capabilities."""
 
     kind: str
     """In words, such as ``flat table``."""

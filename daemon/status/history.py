@@ -1,8 +1,9 @@
-"""The last day in figures, for the sparklines of the site: lag, events and copied bytes.
+"""Lag, events and copied bytes of the last day, for the sparklines of the site.
 
-A ring of ``POINTS`` intervals of five minutes each is in one small file and survives restarts. The daemon
-writes the file every quarter of an hour and when it stops; ``kill -9`` loses at most a quarter of an hour.
-Exact or longer histories are in the metrics. Any thread may read; one thread takes the samples.
+The history is a ring of ``POINTS`` intervals of five minutes each, in one small file, so that it survives
+restarts. The daemon writes the file every quarter of an hour and when it stops, so ``kill -9`` loses at most
+a quarter of an hour. Use the metrics for an exact or longer history. Reading is thread-safe; only one thread
+takes the samples.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class HistoryPoint:
     number: int
     """Unix time of its start, divided by ``INTERVAL_S``."""
     observed_s: float = 0.0
-    """For how long the daemon observed it: less than the interval around a start."""
+    """The time for which the daemon observed the interval, which is less than the interval around a start."""
     lag_s: float | None = None
     """The largest lag of any projection."""
     events: int = 0
@@ -47,7 +48,7 @@ class _Sample:
 
 
 class History:
-    """The ring, and its file in the state directory."""
+    """The ring of intervals, and its file in the state directory."""
 
     def __init__(self, directory: Path, sections: Sequence[StatusSection[Any]]) -> None:
         self._file = RecordFile(directory / FILE, HistoryPoint, "the history of the site")
@@ -58,7 +59,7 @@ class History:
         """The intervals of the last day in which the daemon ran, the oldest first."""
 
     def load(self) -> None:
-        """Read the file; a missing or unreadable one is an empty history."""
+        """Read the file; if it is missing or unreadable, the history is empty."""
         self.points = tuple(self._file.read())[-POINTS:]
 
     def take(self, status: DaemonStatus) -> None:

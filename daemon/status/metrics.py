@@ -92,7 +92,7 @@ _PROJECTION_GAUGES: Final = (
 
 
 class StatusCollector(Collector):
-    """Reads the status at each scrape; unknown values have no sample."""
+    """Reads the status at each scrape. Unknown values have no sample."""
 
     def __init__(
         self,
@@ -100,13 +100,13 @@ class StatusCollector(Collector):
         sections: Sequence[StatusSection[Any]] = (),
         policies_max: int = POLICIES_MAX,
     ) -> None:
-        """Samples of more than ``policies_max`` policies are summed (``summed_metrics``)."""
+        """With more than ``policies_max`` policies, samples are summed (``summed_metrics``)."""
         self._policies_max = policies_max
         self._status = status
         self._sections = sections
 
     def collect(self) -> Iterable[Metric]:
-        """Yield all metric families, including those without samples."""
+        """Yield all metric families, even without samples."""
         status = self._status()
         info = InfoMetricFamily("tideline", "Version of the daemon.")
         info.add_metric((), {"version": status.version})
@@ -131,9 +131,7 @@ class StatusCollector(Collector):
             yield from sum_up(section.families(section.of(status)), self._policies_max)
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: names are constant, and the status is not available during the start of the
-        daemon.
-        """
+        """Return nothing, because the status is not available yet when the registry calls this."""
         return ()
 
 
@@ -185,15 +183,15 @@ def families(
 
 
 class HasState(Protocol):
-    """A row with a name and the state of a loop."""
+    """A row of the status with the name and the state of a loop."""
 
     @property
     def name(self) -> str:
-        """Label of its series."""
+        """The label of the row's series."""
 
     @property
     def state(self) -> str:
-        """A value of ``LoopState``, or another state that its family has."""
+        """A value of ``LoopState``, or one of the family's further states."""
 
 
 def state_family(
@@ -201,7 +199,7 @@ def state_family(
 ) -> Metric:
     """Return a gauge with a sample for each row and state: 1 for the row's state, otherwise 0.
 
-    The states are those of loops, and ``further``.
+    The states are those of ``LoopState``, and ``further``.
     """
     family = GaugeMetricFamily(name, text, labels=(label, "state"))
     states = [*(state.value for state in LoopState), *further]

@@ -1,7 +1,7 @@
-"""The status of the daemon: plain values, and their conversion to and from JSON.
+"""The status of the daemon as plain values, and its conversion to and from JSON.
 
-One value is the source of ``/api/v1/status``, the status page, the gauges of ``/metrics``, ``/readyz`` and
-``tideline status``, so that they cannot disagree. It is also written to ``<state.dir>/status.json``, which
+``/api/v1/status``, the status page, the gauges of ``/metrics``, ``/readyz`` and ``tideline status`` all use
+this value, so that they cannot disagree. The daemon also writes it to ``<state.dir>/status.json``, which
 ``tideline status`` reads if no daemon is running.
 """
 
@@ -61,7 +61,7 @@ class OperatorAction:
 
 @dataclass(frozen=True, slots=True)
 class FailedLoop:
-    """A loop that an error ended. The daemon tries it again."""
+    """A loop that an error has ended. The daemon runs it again later."""
 
     name: str
     code: str
@@ -74,7 +74,7 @@ class FailedLoop:
 
 @dataclass(frozen=True, slots=True)
 class FailingLoad:
-    """A table of a catalog whose load has failed; the catalog tries again."""
+    """A table of a catalog whose load has failed. The catalog tries again."""
 
     table: str
     tries: int
@@ -85,7 +85,7 @@ class FailingLoad:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """How long a loop can still read its next events."""
+    """The time left for a loop before it can no longer read its next events."""
 
     what: str
     """The objects that will disappear, such as ``events``."""
@@ -185,7 +185,7 @@ class ProjectionView:
     """How long the stages of the last applied event took."""
 
     def repair_command(self, table: str) -> str:
-        """Return the command that releases ``table``, for a shell."""
+        """Return the shell command that releases ``table``."""
         return self.repair.format(table=shlex.quote(table))
 
 
@@ -225,7 +225,10 @@ class DaemonStatus:
 
     @staticmethod
     def from_json(value: object, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
-        """Return the status from its JSON form, even of an older or newer version; raise MalformedEvent."""
+        """Return the status from its JSON form, which may be of an older or newer version.
+
+        Raises MalformedEvent.
+        """
         if not isinstance(value, dict):
             raise MalformedEvent(
                 "the daemon's status is not a JSON object",
@@ -251,7 +254,9 @@ class DaemonStatus:
         )
 
     def unready_reasons(self, lag_max_s: float, sections: Sequence[StatusSection[Any]]) -> list[str]:
-        """Return why the daemon is not ready; empty if all loops follow and no lag exceeds ``lag_max_s``."""
+        """Return the reasons why the daemon is not ready; none if all loops follow and no lag exceeds
+        ``lag_max_s``.
+        """
         if self.state != "running":
             return [f"the daemon is {self.state}"]
         reasons = [
@@ -276,7 +281,7 @@ STATUS_FORM: Final = _STATUS
 
 
 def is_present(read_s: float | None, now_s: float) -> bool:
-    """Return whether a value read at ``read_s`` counts as the current one."""
+    """Return whether a value that was read at ``read_s`` is still current."""
     return read_s is not None and now_s - read_s <= READ_S_MAX
 
 
@@ -296,7 +301,7 @@ class StatusSection(Generic[T]):
 
     def of(self, status: DaemonStatus) -> T:
         """Return the section of ``status``."""
-        # Stored under the key by this class
+        # This class stored the value under the key
         found: T = status.sections.get(self.key, self.empty)  # type: ignore[assignment]
         return found
 
@@ -305,20 +310,20 @@ class StatusSection(Generic[T]):
         return self.empty if value is None else self._adapter.validate_python(value)
 
     def without(self, value: T, hidden: Container[str]) -> T:
-        """Return the value without the rows of hidden projections, given by their names."""
+        """Return the value without the rows of the projections with these names."""
         if not isinstance(value, tuple):
             return value
-        # A part of the same tuple
+        # These are rows of the same tuple
         return tuple(  # type: ignore[return-value]
             row for row in value if f"replication:{getattr(row, 'policy', '')}" not in hidden
         )
 
     def json_schema(self) -> dict[str, Any]:
-        """Return the schema of the section, complete in itself."""
+        """Return the JSON schema of the section, without references to other schemas."""
         return self._adapter.json_schema(mode="serialization")
 
     def text(self, value: T, now_s: float) -> str:  # noqa: ARG002 - a section without text overrides nothing
-        """Return a table for ``tideline status``, or an empty text."""
+        """Return a table for ``tideline status``; an empty text without rows."""
         return ""
 
     def problems(self, value: T) -> list[str]:  # noqa: ARG002 - as above
@@ -330,11 +335,11 @@ class StatusSection(Generic[T]):
         return ()
 
     def unready_reasons(self, value: T) -> list[str]:  # noqa: ARG002 - as above
-        """Return why the daemon is not ready."""
+        """Return the reasons of this section why the daemon is not ready."""
         return []
 
     def lags(self, value: T) -> list[tuple[str, float | None]]:  # noqa: ARG002 - as above
-        """Return names and lags that count for readiness."""
+        """Return the names of loops or tables and their lags, as far as these count for readiness."""
         return []
 
     def families(self, value: T) -> Iterable[Metric]:  # noqa: ARG002 - as above
@@ -346,9 +351,9 @@ class StatusSection(Generic[T]):
         return 0
 
     def time_left(self, value: T, loop: str) -> Iterable[TimeLeft]:  # noqa: ARG002 - as above
-        """Return how long a loop can still read its next events."""
+        """Return the time left for loops before they can no longer read their next events."""
         return ()
 
     def flow(self, value: T) -> Iterable[FlowNode]:  # noqa: ARG002 - as above
-        """Return the boxes that it adds to the drawing of the flow."""
+        """Return the boxes that the section adds to the drawing of the flow."""
         return ()

@@ -1,7 +1,7 @@
 """Builds the daemon's status from the supervisor's loops and the parts that capabilities provide.
 
-Every part returns immutable values, so this needs no lock and never waits. HTTP threads call it while loops
-work.
+HTTP threads build the status while loops work. Every part returns immutable values, so this needs no lock and
+never waits.
 """
 
 from __future__ import annotations
@@ -64,21 +64,21 @@ class ProjectionPart:
 
 @dataclass(frozen=True, slots=True)
 class StatusContext:
-    """The values behind a section: the statuses of the loops, and the time."""
+    """The values from which a section is collected: the statuses of the loops, and the time."""
 
     loops: Mapping[str, LoopStatus]
     now_s: float
     lag_s: Callable[[str, int | None, int | None, float | None], float | None]
-    """Returns for how long a loop has been behind.
+    """Returns how long a loop has been behind.
 
-    Arguments: its name, its lag in events, the event time that it has reached, and the time of this lag (Unix
-    time).
+    Its arguments are the loop's name, its lag in events, the event time that it has reached, and the Unix
+    time of this lag.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class SectionPart(Generic[T]):
-    """One section of the status, and the function that collects it."""
+    """One section of the status, with the function that collects its value."""
 
     section: StatusSection[T]
     collect: Callable[[StatusContext], T]
@@ -95,7 +95,9 @@ class StatusReporter:
         sections: Sequence[SectionPart[Any]] = (),
         later: Sequence[Callable[[], Sequence[ProjectionPart]]] = (),
     ) -> None:
-        """``later`` return the projections added while the daemon runs, after their loops."""
+        """The functions ``later`` return the projections that were added while the daemon runs; their loops
+        are added first.
+        """
         self._supervisor = supervisor
         self._sources = sources
         self._projections = projections
@@ -109,7 +111,7 @@ class StatusReporter:
     def status(self) -> DaemonStatus:
         """Return the current status."""
         now_s = time.time()
-        # Read before the loops, so that each of them has a loop.
+        # Read the projections before the loops, so that each of them has a loop.
         parts = (*self._projections, *chain.from_iterable(list_parts() for list_parts in self._later))
         loops = self._supervisor.statuses()
         sources = tuple(self._source(part, loops[part.loop], now_s) for part in self._sources)
@@ -195,10 +197,10 @@ class StatusReporter:
         reached_time_s: int | None,
         read_s: float | None,
     ) -> float | None:
-        """Return for how long the loop has been behind: 0 if it has caught up, however old the last event is.
+        """Return how long the loop has been behind: 0 if it has caught up, even if the last event is old.
 
-        ``lag_events`` was known at ``read_s``. A loop that had caught up then is not known to have caught up
-        since: there may be newer events while its source is unreadable.
+        ``lag_events`` is the value at ``read_s``. Even if the loop had caught up then, there may be newer
+        events now if its source is unreadable.
 
         The age of the last event is an upper bound only: after a quiet night, a single new event would appear
         as a lag of hours. The lag is therefore bounded by the time since the loop was last caught up, which
@@ -215,7 +217,7 @@ class StatusReporter:
         return max(0.0, now_s - max(reached_time_s, self._caught_up_s.get(loop, 0.0)))
 
     def _unread_s(self, read_s: float | None, now_s: float) -> float | None:
-        """Return for how long the newest event of a source was unreadable; None while it is readable."""
+        """Return how long the newest event id of a source has been unreadable; None while it is readable."""
         return None if is_present(read_s, now_s) else max(0.0, now_s - (read_s or self._started_s))
 
 

@@ -1,10 +1,10 @@
-"""Metrics of many policies: sums of those that no alert needs for each policy.
+"""Sums the metrics of many policies, except those that alerts need for each policy.
 
-A family of metrics with a label for policies has a sample for each of them. With more than ``policies_max``,
-only the metrics of alerts stay separate: the lag of each, and a state, a quarantine or failed compactions of
-those that have one. The others become one sample with the label ``all``: the sum of counts; of positions, and
-of times left, the smallest counts, and of lags and other durations the largest. So an alert on any policy is
-an alert on ``all`` as well, and ``tideline status`` names the policy.
+A metric family with a label for policies has a sample for each policy. With more than ``policies_max``
+policies, only metrics for alerts stay separate: the lag of each policy, and the state, quarantined tables and
+failed compactions of policies that have some. The other samples become one sample with the label ``all``. It
+is the sum of counts, the smallest position or time left, and the largest lag or other duration. So an alert
+on any policy also fires on ``all``, and ``tideline status`` names the policy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from daemon.process.metrics import ALL
 
 
 _LABELS: Final = ("projection", "policy", "reader")
-"""Labels whose values are as many as policies."""
+"""Labels that have a value for each policy."""
 
 _KEPT: Final[dict[str, Callable[[Sample], bool]]] = {
     "tideline_projection_lag_seconds": lambda _: True,
@@ -29,7 +29,7 @@ _KEPT: Final[dict[str, Callable[[Sample], bool]]] = {
         sample.value > 0 and sample.labels["state"] in {"failed", "did not initiate"}
     ),
 }
-"""The families in which some samples keep their policy, with the choice of these samples."""
+"""The families in which some samples stay separate, with the function that selects these samples."""
 
 _SMALLEST: Final = ("_left_seconds", "_retention_seconds", "_timestamp_seconds", "_event_id")
 _LARGEST: Final = ("_seconds", "_lag_events")
@@ -68,7 +68,7 @@ def _sum_up(family: Metric, label: str) -> Metric:
 
 
 def _choose(family: Metric) -> Callable[[float, float], float]:
-    """Return how two values of the family become one."""
+    """Return the function that combines two values of the family."""
     if family.type == "counter":
         return _add
     if family.name.endswith(_SMALLEST):

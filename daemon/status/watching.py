@@ -1,9 +1,9 @@
-"""``GET /api/v1/status?watch``: the status as server-sent events, one whenever it has changed.
+"""``GET /api/v1/status?watch``: sends the status as a server-sent event whenever it has changed.
 
-The daemon makes the status once a second at most, for all watchers together. It sends a comment every
-``SILENT_S``, so that proxies keep the connection. A stream ends after ``STREAM_S``, below the limit of one
-answer, and when the daemon stops, after the status that says so. Clients then connect again;
-``Last-Event-ID`` keeps a status that has not changed from being sent twice.
+The daemon builds the status at most once a second for all watchers together. It sends a comment every
+``SILENT_S``, so that proxies keep the connection open. It ends a stream after ``STREAM_S``, which is below
+the time limit of an answer, and when the daemon stops, after a last status that says so. Clients then connect
+again and send ``Last-Event-ID``, so that they do not get an unchanged status twice.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _ENDED: Final = frozenset({"stopping", "stopped"})
 
 
 class StatusWatchers:
-    """The streams of one server. Belongs to the event loop."""
+    """The streams of one server. Use it only in the event loop."""
 
     def __init__(self, make: Callable[[], tuple[str, Made]]) -> None:
-        """``make`` returns the state of the daemon, and the status as an answer."""
+        """``make`` returns the state of the daemon, and the status in JSON."""
         self._make = make
         self.number = 0
 
@@ -74,7 +74,7 @@ class StatusWatchers:
 
 
 class _Stream(StreamingResponse):
-    """One stream, counted until it has ended."""
+    """One stream. It counts for the limit until it has ended."""
 
     def __init__(self, watchers: StatusWatchers, *content: Any, **options: Any) -> None:
         super().__init__(*content, **options)

@@ -1,3 +1,1 @@
-"""The shared part of commands: the application, common options, and the output of values, tables and
-failures.
-"""
+"""The base of all commands: the application, common options, and the output of values, tables and errors."""

@@ -1,6 +1,7 @@
-"""The program as its commands see it: configuration, capabilities and version; shared options and output.
+"""The protocol through which commands use the program (configuration and capabilities), and their shared
+options and output.
 
-Commands belong to capabilities, which must not import the assembly. The assembly therefore implements the
+Commands belong to capabilities, which must not import the assembly. Instead, the assembly implements the
 protocol ``Application`` and passes itself to commands in click's context.
 """
 
@@ -45,8 +46,8 @@ def application() -> Application:
 def load_config(config_path: Path | None) -> Config:
     """Return the configuration of ``--config``, or of the first default path that exists; raise ConfigError.
 
-    Without a file, and without a source in the environment, a line on standard error says so: usually an
-    error about something that the missing file would have contained follows.
+    If there is neither a file nor a source in the environment, prints a line about that to standard error,
+    because errors about missing settings usually follow.
     """
     from daemon.config.load import DEFAULT_PATHS, find_file
 
@@ -76,7 +77,7 @@ LOCAL: Final = "Runs on the daemon's machine, with its state directory and confi
 
 
 def say_where_it_runs(command: click.Command | None) -> click.Command | None:
-    """Complete the help of a command that works only on the machine of the daemon."""
+    """Add to the help of a command that it works only on the daemon's machine."""
     names = [] if command is None else [option.name for option in command.params]
     if command is not None and "config_path" in names and "daemon" not in names and "url" not in names:
         command.epilog = LOCAL
@@ -84,10 +85,10 @@ def say_where_it_runs(command: click.Command | None) -> click.Command | None:
 
 
 class CommandGroup(click.Group):
-    """A group whose help shows the first sentence of each command completely; click cuts it."""
+    """A group whose help shows the whole first sentence of each command, which click would truncate."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; its help says where it runs."""
+        """Return a command, whose help says where it runs."""
         return say_where_it_runs(super().get_command(ctx, cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -120,13 +121,13 @@ _FORM: Final = "tideline.output"
 
 
 def output_form() -> str:
-    """Return the form in which the current command prints."""
+    """Return the output form of the current command."""
     context = click.get_current_context(silent=True)
     return "text" if context is None else str(context.meta.get(_FORM, "text"))
 
 
 def shown_max(number: int) -> int:
-    """Return the number of shown lines: ``number``, or all of them with ``-o wide``."""
+    """Return the number of lines to show: ``number``, or unlimited with ``-o wide``."""
     return sys.maxsize if output_form() == "wide" else number
 
 
@@ -167,10 +168,10 @@ def echo(answer: Answer, as_json: bool, text: Callable[[Answer], str]) -> None:
 
 
 def print_text(text: str, *, err: bool = False, nl: bool = True, colours: bool = False) -> None:
-    """Print text of one or several lines, as ``click.echo`` does, with its control characters escaped.
+    """Print one or several lines like ``click.echo``, with control characters escaped.
 
-    Commands print only with this module, because nearly every text contains names of others. With
-    ``colours``, states have theirs on a terminal.
+    Commands print only through this module, because nearly every text contains names from other systems. With
+    ``colours``, states are coloured on a terminal.
     """
     from daemon.terminal.layout import escape_controls, paint
 
@@ -179,7 +180,7 @@ def print_text(text: str, *, err: bool = False, nl: bool = True, colours: bool =
 
 
 def echo_json(value: object, *, records: str | None = None) -> None:
-    """Print ``value`` as indented JSON, or as ``-o`` says: as YAML, or only the names of its records.
+    """Print ``value`` as indented JSON or, as ``-o`` says, as YAML or only the names of its records.
 
     ``records`` is the member with the records; by default, the first list of objects.
     """
@@ -189,7 +190,7 @@ def echo_json(value: object, *, records: str | None = None) -> None:
 def print_failure(error: Exception, form: str, words: Sequence[str] = ()) -> None:
     """Print an error to standard error, as text or in the form of the command's output.
 
-    ``words`` are those of the command.
+    ``words`` are the arguments of the command line.
     """
     from daemon.terminal.layout import describe_failure, failure_lines, usage_context
 

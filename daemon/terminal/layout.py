@@ -1,4 +1,4 @@
-"""How commands print: aligned tables, numbers, failures, and a line of progress."""
+"""Formats the output of commands: aligned tables, numbers, errors, and a line of progress."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def number_text(value: int | None) -> str:
 
 
 def id_text(value: int | None) -> str:
-    """Return an id as commands accept it, without separators, or ``-`` for None."""
+    """Return an id in the form that commands accept, without separators, or ``-`` for None."""
     return "-" if value is None else str(value)
 
 
@@ -139,7 +139,7 @@ class _Failure(TidelineError):
 
 
 def describe_failure(error: Exception) -> TidelineError:
-    """Return the printed form of an error: itself, or code, message and hint of one outside of the tree."""
+    """Return an error of the tree itself, or code, message and hint for any other error."""
     if isinstance(error, TidelineError):
         return error
     if isinstance(error, click.Abort):
@@ -167,8 +167,9 @@ def describe_failure(error: Exception) -> TidelineError:
 
 
 def usage_context(error: click.UsageError, words: Sequence[str]) -> dict[str, str]:
-    """Return the values of wrong usage: the option, argument or command, its value, and the reason. In text,
-    the message names them. The value of an option is among the ``words`` of the command.
+    """Return the context of a usage error: the option, argument or command, its value, and the reason. In
+    text, the message has them. The value of an option is taken from ``words``, the arguments of the command
+    line.
     """
     parameter: click.Parameter | None = getattr(error, "param", None)
     key: str | None = getattr(error, "option_name", None)
@@ -185,7 +186,7 @@ def usage_context(error: click.UsageError, words: Sequence[str]) -> dict[str, st
 
 
 def _values_of(option: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield the values of an option: the words after its name, and after its name and ``=``."""
+    """Yield the values of an option in a command line, written as ``--name value`` or ``--name=value``."""
     for word, following in pairwise([*words, ""]):
         if word == option:
             yield following
@@ -194,7 +195,7 @@ def _values_of(option: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def escape_controls(text: str) -> str:
-    """Return text of several lines with its control characters escaped.
+    """Return text with its control characters escaped, except line ends.
 
     Names of tables and messages of other systems may contain sequences that change the terminal or hide
     printed text.
@@ -203,7 +204,7 @@ def escape_controls(text: str) -> str:
 
 
 def escape_json_controls(text: str) -> str:
-    """Return JSON with the control characters escaped that JSON itself permits."""
+    """Escape the control characters in JSON that JSON itself permits."""
     return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -225,7 +226,9 @@ _STATES: Final = (
 
 
 def record_names(value: Any, member: str | None = None) -> list[str]:
-    """Return the names of the records in an answer: those of a member, or of its first list of objects."""
+    """Return the names of the records in an answer. The records are a given member, or the first list of
+    objects.
+    """
     if isinstance(value, dict):
         lists = [each for each in value.values() if isinstance(each, list)]
         objects = (each for each in lists if each and isinstance(each[0], dict))
@@ -241,7 +244,7 @@ def _record_name(record: Any) -> str:
 
 
 def paint(text: str) -> str:
-    """Return the text with colours of headings and states, if standard output is a terminal.
+    """Return the text with coloured headings and states if standard output is a terminal.
 
     ``NO_COLOR`` switches them off (no-color.org).
     """
@@ -259,7 +262,7 @@ def _paint_line(line: str) -> str:
 
 
 class StatusLine:
-    """One line of progress on a terminal, and nothing elsewhere."""
+    """Shows one line of progress on a terminal, and nothing elsewhere."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._shown = not quiet and sys.stderr.isatty()

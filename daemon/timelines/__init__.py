@@ -1,3 +1,1 @@
-"""Timelines of a source: queries, answers, their text and commands,
-and the branch of the catalog that keeps them.
-"""
+"""Timelines of a source: queries, answers, commands, and the branch of the catalog that maintains them."""

@@ -27,7 +27,7 @@ class MigrationParameters:
 
 @dataclass(frozen=True)
 class LoadedTimelines:
-    """The number of timelines that the table has, and the last event that they reflect."""
+    """The number of timelines of the table, and the event id that they reflect."""
 
     table: str
     timelines: int
@@ -36,7 +36,7 @@ class LoadedTimelines:
 
 @dataclass(frozen=True)
 class TimelineDrift:
-    """The differences of one timeline, as ranges ``[first, end)``."""
+    """The differences of one timeline as ranges ``[first, end)``."""
 
     column: str
     period: str

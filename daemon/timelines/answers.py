@@ -1,6 +1,4 @@
-"""Answers about timelines as plain values, for HTTP and for the command line, from memory or from a state
-file.
-"""
+"""Answers about timelines as plain values, for HTTP and for the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ CONDITION_RUNS_MAX: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelinesView(SourceView):
-    """The timelines of one source at one moment."""
+    """A snapshot of one source's timelines."""
 
     timelines: Timelines
     facts: Mapping[str, Fact] = field(default_factory=dict)
@@ -37,7 +35,7 @@ class TimelinesView(SourceView):
         return self.timelines.followed()
 
     def listed_tables(self) -> Sequence[str]:
-        """Return the same by name."""
+        """Return the tables that have timelines, sorted by name."""
         return self.timelines.tables()
 
     def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
@@ -53,13 +51,13 @@ class TimelinesView(SourceView):
         ]
 
     def counts(self) -> Answer:
-        """Return how many runs there are, and the facts."""
+        """Return the number of runs, and the names of the facts."""
         return {"runs": count_runs(self.timelines), "facts": sorted(self.facts)}
 
 
 class TimelineAnswers(CatalogAnswers[TimelinesView]):
-    """Answers from several sources;
-    for any thread, since published timelines are only ever replaced as a whole.
+    """Answers queries from several sources. Thread-safe, because published timelines are only replaced as a
+    whole.
     """
 
     no_source = "no catalog follows the source"
@@ -106,7 +104,7 @@ class TimelineAnswers(CatalogAnswers[TimelinesView]):
         return {**self._about(source, view, _tables(fact)), "name": query.name, "latest": latest}
 
     def find_cover(self, query: CoverRange) -> tuple[Answer, Cover]:
-        """Return the answer and the cover that it describes; raise as ``answer`` does."""
+        """Return the answer and the cover that it describes; raise the errors of ``answer``."""
         source, view, fact = self._find_fact(query.name, query.source)
         column = query.column or _only_column(view.timelines, fact)
         span = TimeRange.parse(query.start, query.end)
@@ -146,7 +144,7 @@ def _tables(fact: Fact) -> list[str]:
 
 
 def _columns(timelines: Timelines, fact: Fact) -> list[str]:
-    """Return the time columns of the fact's tables, in lower case, each once."""
+    """Return the distinct time columns of the fact's tables, in lower case."""
     followed = set(timelines.tables())
     names = [
         column.lower()
@@ -167,7 +165,7 @@ def _only_column(timelines: Timelines, fact: Fact) -> str:
 
 
 def _conditions(timelines: Timelines, column: str, cover: Cover, query: CoverRange) -> dict[str, str]:
-    """Return the condition per table that the cover takes partitions from."""
+    """Return a condition for each table from which the cover takes partitions."""
     if cover.partition_count() > CONDITION_PARTITIONS_MAX and query.where != "between":
         raise LimitExceeded(
             "too many partitions for one condition", limit=CONDITION_PARTITIONS_MAX, hint="Use BETWEEN."

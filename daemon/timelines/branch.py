@@ -1,5 +1,4 @@
-"""Timelines as a branch of the catalog:
-the follower of one source, publishing, and the requests rebuild, check and migrate.
+"""Timelines as a branch of the catalog: the follower of a source, publishing, and the requests about tables.
 
 A running daemon and a command on its state files serve requests in the same way.
 """
@@ -46,11 +45,11 @@ class TimelineBranch:
         self._migrations = SteppedWork()
 
     def attach(self, projection: CatalogProjection) -> None:
-        """Take the projection that drives the follower."""
+        """Receive the projection that drives the follower."""
         self.projection = projection
 
     def view(self) -> TimelinesView:
-        """Return the state behind queries; for any thread."""
+        """Return the state that answers queries. Thread-safe."""
         states = self.projection.states
         return TimelinesView(
             event_id=self.projection.position.applied_event_id,
@@ -63,7 +62,7 @@ class TimelineBranch:
         )
 
     def loading(self) -> list[str]:
-        """Return nothing: timelines load a table at once."""
+        """Return nothing, because timelines load a table in one step."""
         return []
 
     def measure(self) -> None:
@@ -72,7 +71,7 @@ class TimelineBranch:
         self._observer.set_sizes(sum(1 for _ in iterate_timelines(timelines)), count_runs(timelines))
 
     def close(self) -> None:
-        """Release nothing: the projection closes its parts."""
+        """Do nothing: the projection closes the parts of the branch."""
 
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Serve one request; raise BadInput for an unknown one, and the errors of serving it."""
@@ -123,7 +122,7 @@ class TimelineBranch:
     def _migrate(self, table: str, column: str, period: str, to: str) -> dict[str, Any]:
         followed = self.follower.timelines.settings(table)
         name = TimelineName(table, UpdatePeriod.from_lens_name(period, iso_weeks=followed.iso_weeks), column)
-        # The source has the properties, or the target of the published timelines.
+        # The table properties are at the source, or on the target to which timelines are published.
         calls = self.projection.calls if self.publisher is None else self.publisher.calls
         target = table if self.publisher is None else self.publisher.target_name(table)
         result = self._migrations.advance(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Timelines(Capability):
-    """Which partitions exist, and which cover a range of time (``daemon.catalog.branch.CatalogBranch``)."""
+    """Answers which partitions exist or cover a time range (``daemon.catalog.branch.CatalogBranch``)."""
 
     reads_store = False
     name = "timelines"
@@ -50,8 +50,8 @@ class Timelines(Capability):
         return cross_problems(document)
 
     def opener(self, registry: CollectorRegistry) -> Callable[[BranchContext], TimelineBranch]:
-        """Return the function that opens the timelines of a source;
-        their metrics are part of the catalog's.
+        """Return the function that opens the timelines of a source. The metrics of the catalog include
+        theirs.
         """
         from daemon.timelines.branch import TimelineBranch
 

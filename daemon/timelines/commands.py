@@ -155,7 +155,7 @@ def _migration_text(result: dict[str, Any]) -> str:
 
 
 def listing_text(answer: Answer) -> str:
-    """Return the tables as a table, and how current each source is."""
+    """Return the tables as rows of text, and the event id that each source reflects."""
     rows = [
         (
             row["table"],
@@ -199,7 +199,7 @@ def show_text(answer: Answer) -> str:
 
 
 def _ignored_lines(one: Mapping[str, Any]) -> list[str]:
-    """Return how many values of a column are in none of its timelines, with the first ones."""
+    """Return how many values of a column belong to none of its timelines, with the first of them."""
     if one["count"] == 0:
         return []
     if one["count"] is None and one["more_than"] is None:
@@ -227,7 +227,7 @@ def latest_text(answer: Answer) -> str:
 
 
 def cover_text(answer: Answer) -> str:
-    """Return runs, missing ranges, and the condition if requested."""
+    """Return the runs and missing ranges of a cover and, on request, the condition."""
     complete = "complete" if answer["complete"] else "NOT complete"
     lines = [
         (

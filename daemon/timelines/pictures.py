@@ -1,7 +1,7 @@
-"""Timelines and covers as pictures: paths of SVG on an axis of time, made on the server.
+"""Draws timelines and covers as SVG paths on an axis of time.
 
-Every picture is ``WIDTH`` units wide. Parts narrower than a unit get the width of one: a single missing hour
-of ten years is visible.
+Every picture is ``WIDTH`` units wide. A part is at least one unit wide, so that a single missing hour of ten
+years is visible.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Picture:
 
 
 def draw_timelines(timelines: Sequence[Timeline]) -> Picture | None:
-    """Return the timelines of one column on one axis; None if they have no partition."""
+    """Return the picture of one column's timelines on one axis; None if they have no partition."""
     filled = [timeline for timeline in timelines if timeline.runs]
     if not filled:
         return None
@@ -67,7 +67,7 @@ def draw_timelines(timelines: Sequence[Timeline]) -> Picture | None:
 
 
 def draw_cover(cover: Cover) -> Picture:
-    """Return the runs of a cover, a lane for each period and table, and the missing partitions."""
+    """Return the picture of a cover: a lane of runs for each period and table, and the missing partitions."""
     axis = cover.span.start_s, cover.span.end_s
     lanes: dict[str, list[Span]] = {}
     for run in islice(cover.runs(), DRAWN_MAX):
@@ -80,7 +80,7 @@ def draw_cover(cover: Cover) -> Picture:
 
 
 def draw_spans(spans: Iterable[Span], axis: Span) -> str:
-    """Return the path of rectangles with a height of 1; those that touch or overlap are one."""
+    """Return the path of rectangles with a height of 1; rectangles that touch or overlap are joined."""
     start_s, length_s = axis[0], max(1, axis[1] - axis[0])
     merged: list[list[int]] = []
     for low_s, high_s in spans:
@@ -100,7 +100,7 @@ def _ends_of(timeline: Timeline) -> Span:
 
 
 def _to_spans(timeline: Timeline, ranges: Sequence[tuple[int, int]]) -> Iterable[Span]:
-    """Return ranges of ordinals, whose end is not part of them, as spans."""
+    """Convert half-open ranges of ordinals to spans."""
     starts_s = timeline.period.starts_s(low for low, _ in ranges)
     ends_s = timeline.period.starts_s(high for _, high in ranges)
     return zip(starts_s, ends_s, strict=True)

@@ -1,4 +1,4 @@
-"""Settings of timelines: facts (section ``facts``), and rules as ``handlers`` and ``state`` know them."""
+"""Settings of timelines: facts (section ``facts``), and rules in the form of ``handlers`` and ``state``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FACTS: Final[ConfigSection[dict[str, FactConfig]]] = ConfigSection(
 
 
 def rules_of(catalog: CatalogConfig) -> Rules:
-    """Return the rules as handlers know them."""
+    """Return the rules in the form of ``handlers``."""
     rules = tuple(
         Rule(
             tuple(rule.tables),
@@ -94,7 +94,7 @@ def _fact(name: str, fact: FactConfig) -> Fact:
 
 
 def cross_problems(document: Document) -> Iterator[Problem]:
-    """Yield every problem between settings."""
+    """Yield every contradiction between settings."""
     catalogs = [name for name, _ in entries(document, "catalog")]
     for name, fact in entries(document, "facts"):
         source = fact.get("source")

@@ -1,6 +1,6 @@
-"""A timeline and a cover as plain values: the public fields of the JSON over HTTP and of ``--json``.
+"""Converts timelines and covers to plain values, with the public field names of the JSON output.
 
-Partitions are written in the format of their update period, and runs by their first and last partition, both
+A partition has the format of its update period, and a run is given by its first and last partition, both
 included. Long lists are truncated at ``RUNS_MAX``, with the full count next to them.
 """
 
@@ -21,7 +21,7 @@ BAR_CELLS: Final = 60
 
 
 def summary_of(timeline: Timeline) -> dict[str, Any]:
-    """Return the row of a timeline in a list: its latest partition and its size."""
+    """Return a timeline's row in a list: its latest partition and its size."""
     return {
         "column": timeline.column,
         "period": timeline.period.lens_name,
@@ -50,7 +50,9 @@ def timeline_of(timeline: Timeline, runs_max: int = RUNS_MAX) -> dict[str, Any]:
 
 
 def ignored_of(column: str, ignored: IgnoredValues | None) -> dict[str, Any]:
-    """Return the values of a column that are in none of its timelines; no count if unknown or too many."""
+    """Return the values of a column that belong to none of its timelines; without a count if unknown or too
+    high.
+    """
     listed = [] if ignored is None else sorted(ignored.texts)
     is_complete = ignored is not None and ignored.is_complete
     return {

@@ -94,7 +94,10 @@ def _start_stack(console: Console, stack: Stack, hive: str) -> Endpoints:
 
 
 def _watch(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:
-    """Run the workload and show it until the replica has caught up; raise ComponentFailed if it does not."""
+    """Run the workload and show the progress until the replica has caught up.
+
+    Raises ComponentFailed if it does not.
+    """
     replicator.wait_until_following()
     with Session.connect(endpoints.source.sql) as session, View(console) as view:
         writer = Writer(session, steps(DB))
@@ -121,8 +124,8 @@ def _watch(console: Console, endpoints: Endpoints, replicator: Replicator) -> No
 
 
 def _judge(console: Console, endpoints: Endpoints, replicator: Replicator, *, of_rows: bool) -> int:
-    """Compare both clusters, or ``of_rows`` only their rows and write ids;
-    show the result and return the exit code.
+    """Compare both clusters, with ``of_rows`` only their rows and write ids. Shows the result and returns the
+    exit code.
     """
     with (
         Session.connect(endpoints.source.sql) as source_sql,
@@ -161,7 +164,7 @@ def _judge(console: Console, endpoints: Endpoints, replicator: Replicator, *, of
 
 
 def _keep_running(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:
-    """Print the addresses and wait for ctrl-c."""
+    """Print the addresses and wait for Ctrl-C."""
     console.print("\neverything keeps running; press ctrl-c to stop it", highlight=False)
     for what, where in (
         ("Tideline", f"http://{replicator.address}/"),

@@ -65,10 +65,10 @@ class Comparison:
 def compare_databases(
     source: Side, target: Side, queries: Mapping[str, str], *, of_rows: bool = False
 ) -> Comparison:
-    """Compare ``source`` with ``target``;
-    ``queries`` contains a query for each table whose rows are compared.
+    """Compare ``source`` with ``target``; ``queries`` contains a query for each table whose rows are
+    compared.
 
-    ``of_rows`` leaves out definitions and statistics.
+    With ``of_rows``, omits definitions and statistics.
     """
     names = sorted(source.metastore.table_names(source.db))
     others = sorted(target.metastore.table_names(target.db))
@@ -166,8 +166,8 @@ def _format_valid(valid: ValidWriteIds) -> str:
 
 
 def _compare_statistics(table: Table, source: Side, target: Side) -> list[str]:
-    """Compare table-level column statistics as readers see them,
-    that is, with the write-id list of each cluster.
+    """Compare table-level column statistics as readers see them, that is, with the write-id list of each
+    cluster.
     """
     columns = [column.name or "" for column in table.sd.cols or []]
     name = table.tableName or ""
@@ -195,7 +195,7 @@ class AbortedFiles:
 
     @property
     def proven(self) -> bool:
-        """Whether the source has such files (otherwise nothing is proven) and the target has none."""
+        """Whether the source has such files, which makes this a proof, and the target has none."""
         return bool(self.at_source) and not self.on_target
 
 

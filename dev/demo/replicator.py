@@ -1,5 +1,5 @@
-"""Tideline as its users run it: a configuration file,
-``tideline bootstrap``, ``tideline run`` and its HTTP status.
+"""Runs Tideline in the same way as users: a configuration file, ``tideline bootstrap``, ``tideline run`` and
+its HTTP status.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STOP_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of the parts; None if a part has not reported yet."""
+    """The progress of relay and replica; None for a value that has not been reported yet."""
 
     source_event: int | None
     topic_event: int | None
@@ -66,13 +66,14 @@ class Replicator:
         return self.command("bootstrap", self.db)
 
     def write_config(self) -> None:
-        """Write the configuration; ``config`` can be changed before."""
+        """Write the configuration. Change ``config`` first, if necessary."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.config_file.write_text(yaml.safe_dump(self.config, sort_keys=False))
 
     def command(self, *arguments: str) -> str:
-        """Run one command of the command line and return its output;
-        raise ComponentFailed with its error output.
+        """Run one command of the command line and return its output.
+
+        Raises ComponentFailed with its error output.
         """
         done = subprocess.run(
             [*TIDELINE, *arguments, "--config", str(self.config_file)],
@@ -134,11 +135,11 @@ class Replicator:
         return f"{found['host']}:{found['port']}"
 
     def get(self, path: str) -> bytes | None:
-        """Return the response of the daemon to ``path``; None if there is none, or if it is not a success."""
+        """Return the daemon's response to a request of ``path``; None if there is none or it is an error."""
         if self.address is None:
             return None
         try:
-            # S310: the address of our own daemon
+            # S310: the address of this demo's own daemon
             with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:  # noqa: S310
                 return bytes(answer.read())
         except OSError:
@@ -167,7 +168,7 @@ class Replicator:
 
 
 def _first_of(status: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the first element of a list in the status; an empty one if the list is empty."""
+    """Return the first element of a list in the status; an empty mapping if the list is empty."""
     rows: list[dict[str, Any]] = status.get(name, [])
     return rows[0] if rows else {}
 

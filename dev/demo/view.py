@@ -1,8 +1,8 @@
 """The display of the demo.
 
-While the demo runs: the statements of the writer, the events on their way, and the lag of the replica. At its
-end: the tables of both clusters. On a terminal the display is updated in place; elsewhere each statement is
-one line, because the output is read as a log.
+While the demo runs, it shows the statements of the writer, the events on their way, and the lag of the
+replica; at the end, the tables of both clusters. On a terminal, it updates the display in place; elsewhere,
+each statement is one line, because the output is read as a log.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class View:
 
 
 def _render_statements(rows: list[StepResult]) -> Table:
-    """Return the statements around the running one."""
+    """Return the running statement with those before and after it."""
     table = Table.grid(padding=(0, 1))
     current = next((n for n, row in enumerate(rows) if row.state in {"waiting", "running"}), len(rows))
     first = max(0, min(current - SHOWN_STEPS // 2, len(rows) - SHOWN_STEPS))

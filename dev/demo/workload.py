@@ -1,5 +1,5 @@
-"""The workload of the demo:
-one statement of every kind that a replica must follow, and the writer that runs them on the source.
+"""The workload of the demo: a statement of every kind that a replica must follow, and the writer that runs
+them.
 
 The integration tests use the same statements.
 """
@@ -190,7 +190,7 @@ def _changes(db: str) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One step and its outcome."""
+    """A step and its outcome."""
 
     step: Step
     state: Literal["waiting", "running", "done", "failed"] = "waiting"
@@ -200,7 +200,7 @@ class StepResult:
 
 
 def run_step(session: Session, step: Step) -> StepResult:
-    """Run one step. It is ``failed`` if it fails although it should succeed, or the reverse."""
+    """Run one step. The result is ``failed`` if the step fails although it should succeed, or the reverse."""
     for name, during, _ in step.settings:
         session.run(f"set {name}={during}")
     try:
@@ -214,7 +214,7 @@ def run_step(session: Session, step: Step) -> StepResult:
 
 
 class Writer:
-    """Runs the steps one after another in a thread; other threads may read ``rows``."""
+    """Runs the steps one after another in a thread. Reading ``rows`` is thread-safe."""
 
     def __init__(self, session: Session, steps: Sequence[Step]) -> None:
         self._session = session

@@ -1,8 +1,8 @@
 """A flat event table on one machine, with only Python and Java: the keys that users query become columns.
 
-Raw JSON events are in a directory, queries in others. The demo mines the queries, splits the events with
+One directory has raw JSON events, others have queries. The demo mines the queries, splits the events with
 Spark, and shows the table and why each key is or is not a column. Then a user queries new keys, and the table
-gets more columns without any change of a schema by hand. Finally every value is compared with
+gets more columns without any change of a schema by hand. Finally, the demo compares every value with
 ``get_json_object`` on the raw events. The exit code is 0 only if all are equal.
 """
 

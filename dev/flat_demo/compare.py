@@ -1,8 +1,8 @@
-"""The last step of the demo:
-compares every value of the flat table with ``get_json_object`` on the raw event.
+"""The last step of the demo: compares all values of the flat table with ``get_json_object`` on the raw
+events.
 
-The table is read through Spark's own catalog, where the demo keeps it. Rows are matched by the ``uuid`` of
-their event.
+It reads the table through Spark's own catalog, in which the demo creates it, and matches rows by the ``uuid``
+of their event.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def _print_comparison(
 
 
 def _count_values(spark: SparkSession, columns: list[dict[str, Any]]) -> Any:
-    """Count for each column: values, values in ``_rescued``,
-    and values that are neither equal nor rescued.
+    """Count for each column the values, the values in ``_rescued``, and the values that are neither equal nor
+    rescued.
     """
     counted = []
     for number, column in enumerate(columns):

@@ -1,6 +1,4 @@
-"""The input of the demo: events of a raw table,
-the queries of its users, and the configuration of Tideline.
-"""
+"""Writes the input of the demo: raw events, the queries of users, and the configuration of Tideline."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ DORA: Final = "SELECT json_tuple(json, 'dc', 'server') AS (dc, server) FROM defa
 
 
 def write_events(directory: Path, per_hour: int, first_hour: int, hours: int) -> None:
-    """Write one file of JSON lines per hour; each appears complete, by a rename."""
+    """Write one file of JSON lines for each hour. Each file appears complete, by a rename."""
     directory.mkdir(parents=True, exist_ok=True)
     chance = random.Random(first_hour)  # the same events in every run
     for hour in range(first_hour, first_hour + hours):

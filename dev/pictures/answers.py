@@ -1,4 +1,4 @@
-"""Pictures of the answers: a cover of a timeline, the key ranges of a filter, the life of a flat table."""
+"""Draws the pictures of a timeline's cover, a filter's key ranges, and a flat table's columns."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def draw_ranges() -> Canvas:
 
 
 def draw_flat_table() -> Canvas:
-    """Draw the way from raw events to columns, and how a column appears."""
+    """Draw how raw events become columns, and how a new column appears."""
     canvas = Canvas(980, 300, "How a key of raw JSON becomes a column of a flat table")
     raw = canvas.box(15, 50, 190, 60, "raw event", '{"user": {"id": 7}, "n": 3}')
     split = canvas.box(260, 50, 150, 60, "split", "one micro-batch", kind="mark")

@@ -1,4 +1,4 @@
-"""Boxes, arrows and bars as SVG text.
+"""Draws boxes, arrows and bars as SVG text.
 
 The pictures follow the reader's colour scheme and use the system's font. Their texts remain text, so readers
 can search them, and changes appear as readable diffs.
@@ -70,7 +70,7 @@ class Canvas:
     def box(  # noqa: PLR0913 - a place and its content
         self, x: int, y: int, width: int, height: int, *lines: str, kind: str = "box"
     ) -> Box:
-        """Draw a box with centred lines, the first one as its name; return its place."""
+        """Draw a box with centred lines of text, the first one as its name; return its position."""
         self._parts.append(f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="6"/>')
         first = y + height // 2 - 8 * (len(lines) - 1) + 5
         for number, line in enumerate(lines):
@@ -91,7 +91,7 @@ class Canvas:
         self._parts.append(f'<line class="rule" x1="{x}" y1="{y}" x2="{to_x}" y2="{to_y}"/>')
 
     def arrow(self, *points: tuple[int, int], label: str = "", above: bool = True) -> None:
-        """Draw an arrow through the points; the label is next to the middle of its first part."""
+        """Draw an arrow through the points. The label is next to the middle of the first segment."""
         path = " ".join(f"{x},{y}" for x, y in points)
         self._parts.append(f'<polyline class="line" points="{path}"/>')
         (x, y), (to_x, to_y) = points[:2]
@@ -101,7 +101,7 @@ class Canvas:
             self.text(x + 7, (y + to_y) // 2 + 4, label, "small")
 
     def path(self, *points: tuple[int, int], kind: str) -> None:
-        """Draw points, joined by a line."""
+        """Draw a line through the points."""
         joined = " ".join(f"{x},{y}" for x, y in points)
         self._parts.append(f'<polyline class="curve {kind}" points="{joined}"/>')
         self._parts += [f'<circle class="{kind}" cx="{x}" cy="{y}" r="4"/>' for x, y in points]
@@ -113,7 +113,7 @@ class Canvas:
         )
 
     def to_svg(self) -> str:
-        """Return the file."""
+        """Return the text of the SVG file."""
         size = f'width="{self._width}" height="{self._height}" viewBox="0 0 {self._width} {self._height}"'
         tip = (
             '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '

@@ -1,4 +1,4 @@
-"""Plots of docs/PERFORMANCE.md, from the stored reports of the benchmarks that the page shows."""
+"""Draws the plots of docs/PERFORMANCE.md from the stored reports of the benchmarks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _place(ratio: float) -> int:
 
 
 def draw_sizes() -> Canvas:
-    """Draw the cost of a filter and of a cover over the size of their data."""
+    """Draw the cost of a filter and of a cover by the size of their data."""
     canvas = Canvas(
         980, 330, "The cost of a filter over the number of partitions, and of a cover over its length"
     )
@@ -93,7 +93,9 @@ class Panel:
         costs: tuple[float, float],
         unit: str,
     ) -> None:
-        """``left`` is the place of the axis; ``sizes`` and ``costs`` are the ends of both scales."""
+        """``left`` is the position of the vertical axis. ``sizes`` and ``costs`` are the ends of the two
+        scales.
+        """
         self._canvas, self._left, self._sizes, self._costs = canvas, left, sizes, costs
         canvas.text(left, 28, title, "head")
         for power in range(round(math.log10(costs[0])), round(math.log10(costs[1])) + 1):
@@ -107,7 +109,7 @@ class Panel:
             self._canvas.text(self._x(size), 310, name, "small", "middle")
 
     def line(self, points: list[tuple[float, float]], name: str, kind: str) -> None:
-        """Draw measured points, joined, with a name above the last one."""
+        """Draw a line through measured points, with a name above the last one."""
         places = [(self._x(size), self._y(cost)) for size, cost in points]
         self._canvas.path(*places, kind=kind)
         x, y = places[-1]

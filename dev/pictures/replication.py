@@ -1,4 +1,4 @@
-"""Pictures of the replica: the flow as a whole, the way of one commit, and the load of one table."""
+"""Draws the pictures of the replica: the whole flow, the steps of a commit, and the load of a table."""
 
 from __future__ import annotations
 

@@ -163,8 +163,8 @@ def sql(directory: Path, side: str, statements: str) -> None:
 
 
 def fetch_all() -> None:
-    """Fetch the jars of every lock, the harness and the corpus of events;
-    print nothing if all of them are present.
+    """Fetch the jars of every lock, the harness and the corpus of events. Prints nothing if all of them are
+    present.
     """
     fetch_stack(checks.LOCK_NAMES)
     try:

@@ -5,8 +5,9 @@ A context manager for tests and scripts::
     with Stack(directory) as stack:
         stack.source.sql().run("create database d")
 
-Everything stops with the ``with`` block, or when the owning process ends (``process/owner_watch.py``);
-``detach`` gives up ownership. SQL engines start on first use, because each takes half a gigabyte of memory.
+Everything stops at the end of the ``with`` block, or when the owning process ends
+(``process/owner_watch.py``), unless the owner has called ``detach``. SQL engines start on first use, because
+each takes half a gigabyte of memory.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class HiveCluster:
         return Session.connect(self.engine.address)
 
     def endpoints(self) -> ClusterEndpoints:
-        """Return the addresses and directories of the cluster;
-        its settings may place them on another file system.
+        """Return the addresses and directories of the cluster. Its settings may place the directories on
+        another file system.
         """
         layout, chosen = self.metastore.layout, self.metastore.settings.extra
         return ClusterEndpoints(
@@ -59,8 +60,8 @@ class HiveCluster:
 
 
 class Stack(Started):
-    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ;
-    ``kafka`` adds broker properties.
+    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ; ``kafka`` adds broker
+    properties.
 
     ``databases`` are those of the two metastores; None for embedded ones.
     """
@@ -81,7 +82,7 @@ class Stack(Started):
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """All processes, running or not."""
+        """All components, running or not."""
         return (
             self.kafka,
             self.source.metastore,
@@ -91,8 +92,8 @@ class Stack(Started):
         )
 
     def start(self, *, engines: bool = False) -> None:
-        """Start all components in parallel, with ``engines`` also the SQL engines.
-        The jars must have been fetched.
+        """Start all components in parallel, with ``engines`` also the SQL engines. The jars must have been
+        fetched.
 
         If one does not start, the others are stopped and ComponentFailed is raised with the end of its log.
         """
@@ -140,7 +141,7 @@ def _make_starter(side: HiveCluster, engine: bool) -> Callable[[], None]:  # noq
 
 
 def _run_in_parallel(actions: list[Callable[[], None]]) -> None:
-    """Run all actions in parallel to their end, then raise the first failure."""
+    """Run all actions in parallel until all have ended, then raise the first failure."""
     with ThreadPoolExecutor(len(actions)) as pool:
         running = [pool.submit(action) for action in actions]
     for each in running:

@@ -1,9 +1,9 @@
-"""Runs one component in the foreground of a container:
-``python -m dev.stack.container_entrypoint kafka|metastore|engine …``.
+"""Runs one component in the foreground of a container: ``python -m dev.stack.container_entrypoint
+kafka|metastore|engine …``.
 
-The process prepares the component like every launcher here, and then replaces itself with the server
-(``exec``). So the server receives the signals, and its exit code is that of the container. Only the standard
-library is needed.
+The process prepares the component like every launcher in this package, and then replaces itself with the
+server (``exec``). So the server receives the container's signals, and its exit code is the container's. Only
+the standard library is needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def choose_component(arguments: argparse.Namespace) -> Component:
 
 
 def main() -> None:
-    """Prepare the component and replace this process by its server."""
+    """Prepare the component, and replace this process with its server."""
     parser = argparse.ArgumentParser(prog="dev.stack.container_entrypoint")
     parser.add_argument("what", choices=["kafka", "metastore", "engine"])
     parser.add_argument(

@@ -1,8 +1,8 @@
-"""The same stack in containers, through testcontainers: the launchers of this package run in the project's
-own images. Tests see no difference. The endpoints on 127.0.0.1 are the same, because each container publishes
-its port under the same number. The files are the same, because the directory of a cluster is mounted under
-its own path and written as the user who runs the test. Images are built from ``images/Dockerfile`` and the
-cache, so a build needs no network; their tag is the hash of their content.
+"""Runs the same stack in containers, through testcontainers: the launchers of this package run in the
+project's own images. It makes no difference for tests. The endpoints on 127.0.0.1 are the same, because each
+container publishes its port under the same number. The files are the same, because the directory of a cluster
+is mounted under its own path and written as the user who runs the test. Images are built from
+``images/Dockerfile`` and the cache, so a build needs no network; their tag is the hash of their content.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class ContainerStack:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Build missing images and start all containers;
-        raise ComponentFailed with the log of one that does not start.
+        """Build missing images and start all containers.
+
+        Raises ComponentFailed with the log of one that does not start.
         """
         images = {target: build_image(target) for target in ("kafka", "hive")}
         network = self._cleanup.enter_context(Network())
@@ -96,7 +97,7 @@ class ContainerStack:
         self._cleanup.close()
 
     def endpoints(self) -> Endpoints:
-        """Return the addresses and directories, as for processes."""
+        """Return the addresses and directories, the same as for processes."""
         return Endpoints(
             directory=str(self.directory),
             kafka=self.kafka.bootstrap,

@@ -1,4 +1,4 @@
-"""A Docker engine for tests: an existing one, otherwise a private one.
+"""Provides a Docker engine for tests: an existing one, otherwise a private one.
 
 ``python -m dev.stack.docker_engine run COMMAND…`` runs a command with ``DOCKER_HOST`` set to an engine. If no
 engine responds and the user is root on Debian, a private ``dockerd`` runs as long as the command. It has its
@@ -47,7 +47,9 @@ class DockerEngine(Component):
         """Do nothing: dockerd creates its directories."""
 
     def command(self) -> list[str]:
-        """Keep all state below the directory, and leave the network settings of the machine unchanged."""
+        """Return the command of dockerd, which keeps all state below the directory and does not change the
+        machine's network.
+        """
         network = [
             "--iptables=false",
             "--ip6tables=false",
@@ -59,13 +61,13 @@ class DockerEngine(Component):
         return ["dockerd", f"--host={self.host}", f"--pidfile={self.directory}/docker.pid", *state, *network]
 
     def check_ready(self) -> None:
-        """Ready when ``docker info`` succeeds."""
+        """Check that ``docker info`` succeeds."""
         if not is_engine_available(self.host):
             raise TimeoutError("docker info failed")
 
 
 def is_engine_available(host: str | None = None) -> bool:
-    """Return whether the engine at the address, or the default one, responds."""
+    """Return whether the engine at the address responds, by default the standard engine."""
     if shutil.which("docker") is None:
         return False
     where = ["--host", host] if host else []
@@ -120,8 +122,9 @@ def ensure_base(image: str = BASE_IMAGE, directory: Path = DIRECTORY) -> None:
 
 
 def _build_root(directory: Path) -> Path:
-    """Build a minimal Debian with Python and the certificates of this machine,
-    once (about a minute); return its directory.
+    """Build a minimal Debian with Python and the certificates of this machine, once (about a minute).
+
+    Returns its directory.
     """
     root = (directory / "base").resolve()
     if (root / "made").exists():

@@ -1,4 +1,4 @@
-"""The addresses of a running stack, as its users read them from ``endpoints.json``."""
+"""The addresses of a running stack, in ``endpoints.json``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClusterEndpoints:
 
     @property
     def directories(self) -> tuple[str, str, str]:
-        """The directories of all files of the cluster."""
+        """The directories that contain all files of the cluster."""
         return self.warehouse, self.external, self.cmroot
 
 
@@ -38,8 +38,8 @@ class Endpoints:
     target: ClusterEndpoints
 
     def write(self, directory: Path) -> Path:
-        """Write ``endpoints.json`` atomically,
-        so that a process that waits for the file never reads half of it.
+        """Write ``endpoints.json`` atomically, so that a process that waits for the file never reads half of
+        it.
         """
         file = directory / FILE
         part = file.with_suffix(".part")

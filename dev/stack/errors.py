@@ -1,7 +1,7 @@
 """Errors of fetching, starting and using real components.
 
-They form their own tree: developers and CI see them, users of the daemon never do. They therefore do not
-belong to ``state/errors``, whose every class is a documented error code. Each message names the next step.
+They form their own tree, because only developers and CI see them, and every class of ``state/errors`` is a
+documented error code for users. Each message names the next step.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ store, as ``make s3`` does. ``try COMMAND…`` runs it without a store if none c
 tests of object stores are then skipped.
 
 The authors of MinIO no longer publish binaries, so it is built once per machine (five minutes on two cores)
-and kept in the cache next to the jars. The checksum of the module is pinned here. Its ``go.sum``, which that
-checksum covers, pins everything that it is built from.
+and kept in the cache next to the jars. This module pins the checksum of MinIO's source. The checksum covers
+``go.sum``, which pins all its dependencies.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ObjectStore(Component):
 
     @property
     def endpoint(self) -> str:
-        """The address with its keys, in the form that tests expect."""
+        """The address with its keys, in the form that tests use."""
         return f"http://{self.access_key}:{self.secret_key}@{HOST}:{self.port}"
 
     def prepare(self) -> None:
@@ -77,7 +77,7 @@ class ObjectStore(Component):
         ]
 
     def environment(self) -> dict[str, str]:
-        """Generated keys; no console and no check for updates."""
+        """Return variables with generated keys, and without console and check for updates."""
         return {
             "MINIO_ROOT_USER": self.access_key,
             "MINIO_ROOT_PASSWORD": self.secret_key,
@@ -86,7 +86,7 @@ class ObjectStore(Component):
         }
 
     def check_ready(self) -> None:
-        """Ready when the health check for reading and writing succeeds."""
+        """Check that the health check for reading and writing succeeds."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=READY_TIMEOUT_S)
         try:
             connection.request("GET", "/minio/health/cluster")
@@ -116,7 +116,7 @@ class ObjectStore(Component):
 
 
 def build_server() -> Path:
-    """Return the server program; build it if it is not in the cache.
+    """Return the path of the server program, after building it if it is not in the cache.
 
     Raises Missing if Go is absent or too old, FetchFailed if the source cannot be downloaded, is not the
     pinned one, or does not compile.

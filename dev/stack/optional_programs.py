@@ -1,7 +1,7 @@
-"""Programs that some tests need, and that no Python or Java package provides.
+"""Lists programs that some tests need and that no Python or Java package provides.
 
-``make test`` lists the missing ones before it starts, with the command that installs each. In CI nothing is
-optional: the same tests fail there.
+``make test`` lists the missing ones before it starts, with the command that installs each. In CI, the same
+tests fail instead of being skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OBJECT_STORE = "TIDELINE_TEST_S3"
 
 
 def list_missing(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield one line for each missing component: which tests are skipped, and how to get it."""
+    """Yield a line for each missing component: the tests that are skipped, and how to install it."""
     try:
         use_java()
     except ConfigError as error:

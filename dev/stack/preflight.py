@@ -23,8 +23,8 @@ from dev.stack.process.ports import require_free
 
 OLDEST_PYTHON = (3, 11)
 LOCK_NAMES = ("kafka", "hive", "compiler", "hbase", "hdfs", "spark-kafka", "spark-iceberg")
-# Measured: 345 MB of jars, 119 of them HBase; 900 MB of Python packages, and a stack's data and logs below
-# 200 MB.
+# Measured: 345 MB of jars (119 MB of them for HBase), 900 MB of Python packages, and below 200 MB of a
+# stack's data and logs.
 CACHE_BYTES = 500 << 20
 DATA_BYTES = 1500 << 20
 # Kafka 0.25 + two metastores 0.7 + two engines 1.2 GB, and the tests themselves.
@@ -32,7 +32,7 @@ MEMORY_BYTES = 3 << 30
 
 
 def check_machine(data: Path, ports: Sequence[int] = ()) -> None:
-    """Run the checks that need no Python packages; raise Missing with all problems, one per line."""
+    """Check everything that needs no Python packages; raise Missing with all problems, one per line."""
     _run_checks(
         check_python,
         check_platform,

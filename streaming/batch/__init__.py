@@ -1,7 +1,7 @@
-"""One micro-batch, from raw rows to published files, exactly once.
+"""Processes one micro-batch, from raw rows to published files, exactly once.
 
-``runner`` advances a batch through its states, ``records`` stores them. ``key_demand`` and
+``runner`` advances a batch through its states, and ``records`` stores them. ``key_demand`` and
 ``schema_evolution`` decide about columns; ``routing`` and ``staged_files`` write and publish the rows;
-``sampling``, ``footers`` and ``observations`` determine the contents of the rows; ``watermark`` is the
+``sampling``, ``footers`` and ``observations`` find out which values the rows have; ``watermark`` is the
 progress in event time.
 """

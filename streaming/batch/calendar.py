@@ -1,4 +1,4 @@
-"""The hours of a flat table by day, for its page: 24 letters for each of the last days with an hour."""
+"""The calendar of a flat table's hours, for its page: 24 letters for each of the last days that have rows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from streaming.table.parameters import TOUCHED
 DAYS_MAX: Final = 92
 LATE_S: Final = HOUR_S
 """How far past the end of an hour the watermark must be for further rows to count as late. The batch with the
-hour's last rows moves it past the end.
+last rows of an hour already moves it past the end.
 """
 _DAY_S: Final = 24 * HOUR_S
 
 
 def make_calendar(partitions: Sequence[HourPartition]) -> dict[str, str]:
-    """Return the last days that have hours, in order, each with a letter for each of its hours in UTC.
+    """Return the last days that have rows, in order, each with a letter for each hour in UTC.
 
-    ``s`` is a sealed hour, ``o`` an open one, ``l`` an open one with rows that arrived late, and ``-`` one
-    without rows.
+    ``s`` is a sealed hour, ``o`` an open one, ``l`` an open one with rows that arrived late, and ``-`` an
+    hour without rows.
     """
     days: dict[int, list[str]] = {}
     for each in partitions:

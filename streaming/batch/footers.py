@@ -1,9 +1,9 @@
-"""ORC footers: number of rows, and per column the number of values and the bounds of numbers.
+"""Reads ORC footers: the number of rows, and for each column the number of values and the bounds of numbers.
 
 The ORC writer counts all of this anyway. So the content of a batch costs one small read per file, instead of
 hundreds of aggregates in the splitting query (at 300 columns these doubled its cost, docs/SPLITTING.md).
 ORC's own library in Spark's JVM reads the footers, so Tideline supports every file system that Spark can
-write to. A file takes a few calls regardless of its number of columns, because the statistics travel as one
+write to. A file takes a few calls, however many columns it has, because the JVM returns the statistics as one
 JSON text.
 """
 
@@ -40,7 +40,7 @@ _KIND_BY_STATISTIC: Final = {
     "upperBound": Kind.STRING,
     "sum": Kind.DOUBLE,
 }
-"""A statistic that identifies the kind, after a check of the kinds before it."""
+"""A statistic that identifies each kind, if no earlier kind matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class ColumnFooter:
     values: int
     """Number of values that are not NULL."""
     least: float | None = None
-    """The least number, an ``int`` for integer columns; None for other kinds or without values. ``most``
-    likewise."""
+    """The least number, an ``int`` for integer columns; None for other kinds or without values. ``most`` is
+    the greatest."""
     most: float | None = None
 
     def join(self, other: ColumnFooter) -> ColumnFooter:
-        """Return the joint statistics.
-        If the column was widened into another kind, the result has the wider kind.
+        """Return the combined statistics. If the column was widened to another kind, the result has the wider
+        kind.
         """
         bounds = [each for each in (self, other) if each.least is not None and each.most is not None]
         least = min((each.least for each in bounds if each.least is not None), default=None)
@@ -74,7 +74,7 @@ class Footer:
     columns: Mapping[str, ColumnFooter]
 
     def join(self, other: Footer) -> Footer:
-        """Return the joint statistics."""
+        """Return the combined statistics."""
         columns = dict(self.columns)
         for name, column in other.columns.items():
             columns[name] = columns[name].join(column) if name in columns else column
@@ -117,15 +117,15 @@ class FooterReader:
         return _footer(path, json.loads(text))
 
     def read_all(self, paths: Iterable[str]) -> Footer:
-        """Return the joint footer of all files."""
+        """Return the combined footer of all files."""
         joined = EMPTY
         for path in paths:
             joined = joined.join(self.read(path))
         return joined
 
     def values_by_position(self, paths: Iterable[str]) -> tuple[int, ...]:
-        """Return the number of values of each column by position, as Hive reads;
-        older files may have fewer columns.
+        """Return the number of values of each column, by position as Hive reads; older files may have fewer
+        columns.
         """
         totals: list[int] = []
         for path in paths:

@@ -2,8 +2,8 @@
 
 The key log is a separate database, and its failure must not stop the stream. While it is unavailable, the
 last answer stays in effect; before the first answer, only the configured rules apply. If storing a snapshot
-fails, the next batch's replaces it. The log has each failure, and ``failure`` holds it until the next
-success, so that progress events can report it.
+fails, the next batch's replaces it. Each failure is logged, and ``failure`` holds it until the next success,
+so that progress events can report it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,18 @@ _LOG: Final = logging.getLogger("tideline.flat")
 
 @dataclass(frozen=True, slots=True)
 class RequestedKeys:
-    """The requested keys, and the rules as configured and as changed by users since."""
+    """The requested keys, and the rules from the configuration and from users' later decisions."""
 
     keys: Sequence[RequestedKey]
     rules: FlatRules
 
 
 class KeyDemand(Protocol):
-    """The source of requested keys, and the receiver of the table's snapshots.
-    No method raises if the key log is unavailable.
-    """
+    """Provides requested keys, and stores the table's snapshots. An unavailable key log raises no error."""
 
     @property
     def failure(self) -> str:
-        """Why the key log failed last; empty while it works."""
+        """The reason of the key log's last failure; empty while it works."""
 
     def read(self) -> RequestedKeys:
         """Return the currently requested keys."""
@@ -51,7 +49,7 @@ class KeyDemand(Protocol):
 
 
 class ConfiguredKeys:
-    """The demand without a key log: only the rules' whitelist requests keys."""
+    """The demand without a key log: the requested keys are the whitelist of the rules."""
 
     failure: Final = ""
 
@@ -81,11 +79,11 @@ class KeyLogDemand:
 
     @property
     def failure(self) -> str:
-        """Why the last access to the key log failed."""
+        """The reason why the last access to the key log failed; empty if it succeeded."""
         return self._read_failure or self._save_failure
 
     def read(self) -> RequestedKeys:
-        """Return the requested keys, read again once a minute."""
+        """Return the requested keys, which it reads again once a minute."""
         if self._read_at is None or self._clock() - self._read_at >= REFRESH_S:
             self._read_at = self._clock()
             try:

@@ -1,9 +1,8 @@
-"""Observations of a batch without a second pass over its rows.
+"""Makes the observations of a batch without a second pass over its rows.
 
 The footers of the files that were just written state how many values each column has, and between which
-integers they lie. Values that did not fit are in rows with ``_rescued``; only a sample of these rows is
-inspected, on the driver. Both together are the observations from which the columns and types of the next
-batch follow.
+integers they lie. Values that did not fit are in rows with ``_rescued``; the driver inspects only a sample of
+these rows. The columns and types of the next batch follow from both.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from streaming.table.value_counts import add_counts
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """The content of a file's footer, slot by slot."""
+    """The statistics in a file's footer, by slot."""
 
     rows: int
     nonnull: tuple[int, ...]
@@ -41,7 +40,7 @@ class Misfits:
 
 
 def merge_counts(files: Iterable[FileCounts]) -> FileCounts:
-    """Return the joint counts of several files."""
+    """Return the combined counts of several files."""
     rows, nonnull, bounds = 0, (), {}  # type: int, tuple[int, ...], dict[int, tuple[int, int]]
     for each in files:
         rows += each.rows
@@ -70,8 +69,8 @@ def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: F
 
 
 def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeyCounts]:
-    """Return the values that did not fit, by key:
-    their number, extrapolated from the sample, and their kinds.
+    """Return the values that did not fit, by key: their number, extrapolated from the sample, and their
+    kinds.
     """
     slots = {
         slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING
@@ -97,7 +96,7 @@ def observe_sample(
     """Return the observations of ``keys`` in a sample, by hour; a key that no text contains counts as not
     seen.
 
-    The batch counts rows, not this function.
+    They do not include the number of rows, which the batch counts.
     """
     hours = {}
     for hour, sample in texts.items():

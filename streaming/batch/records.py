@@ -1,4 +1,4 @@
-"""Durable records of batches: their plans and their results. They ensure that a batch takes effect once.
+"""Durable records of batches, their plans and results, which ensure that a batch takes effect once.
 
 Spark runs a batch again, with the same rows, until it has recorded the batch as committed. In addition to
 Spark's own notes in the checkpoint, there are two records per batch, ``tideline/batches/<id>.plan.json`` and
@@ -7,15 +7,15 @@ Spark's own notes in the checkpoint, there are two records per batch, ``tideline
 * The *plan* is written first: slots, types, watermark and clock. A batch that runs again routes every row as
   before, even if the requested keys, the clock or the table's types have changed.
 * The *staged* record is written when all files of the batch are in the staging directory. It lists every move
-  to a location in the table. From then on the batch is decided: a repetition only completes the moves and
-  never reads the source again.
+  to a location in the table. From then on the result of the batch is fixed: a repetition only completes the
+  moves and never reads the source again.
 
 After the moves, ``done`` is set in the staged record, and repeating the batch changes nothing. So every file
-of the table belongs to a decided batch, and a compaction never meets a half-published batch.
+of the table belongs to a staged batch, and a compaction never sees a half-published one.
 
 The hour counts, one JSON file next to the checkpoint, keep the observations of keys between batches. They are
 written before a batch is done and name the last batch that they include, so completing a batch after a crash
-counts nothing twice. Losing this file loses no row: types stay as in the table, and keys that wait for a
+counts nothing twice. If this file is lost, no row is: types stay as in the table, and keys that wait for a
 column wait longer.
 """
 
@@ -98,7 +98,7 @@ class HourDelta:
 
 @dataclass(frozen=True, slots=True)
 class StagedBatch:
-    """A decided batch: its files are staged."""
+    """A batch whose files are all staged."""
 
     batch: int
     origin: str
@@ -161,7 +161,7 @@ class BatchRecords:
         return self._read(batch, "plan", BatchPlan.of_json)
 
     def staged(self, batch: int) -> StagedBatch | None:
-        """Return the staged record of ``batch``; None before it is decided."""
+        """Return the staged record of ``batch``; None before its files are staged."""
         return self._read(batch, "staged", StagedBatch.of_json)
 
     def save_plan(self, plan: BatchPlan) -> None:
@@ -169,7 +169,7 @@ class BatchRecords:
         self._write(plan.batch, "plan", plan.to_json())
 
     def save_staged(self, staged: StagedBatch) -> None:
-        """Record the staged files, which decides the batch."""
+        """Record the staged files, which fixes the result of the batch."""
         self._write(staged.batch, "staged", staged.to_json())
 
     def finish(self, staged: StagedBatch) -> StagedBatch:
@@ -182,7 +182,7 @@ class BatchRecords:
         return finished
 
     def last(self) -> StagedBatch | None:
-        """Return the newest decided batch; None before the first."""
+        """Return the newest staged batch; None before the first."""
         numbers = [
             int(entry.name.partition(".")[0])
             for entry in self._storage.list(self._directory)
@@ -209,16 +209,14 @@ class BatchRecords:
 
 
 def have_same_columns(one: Layout, other: Layout) -> bool:
-    """Whether both layouts have the same keys,
-    names and types in the same slots, so that their files are alike.
-    """
+    """Whether both layouts have the same keys, names and types in the same slots, and so the same files."""
     return [(slot.key, slot.name, slot.type, slot.state) for slot in one.slots] == [
         (slot.key, slot.name, slot.type, slot.state) for slot in other.slots
     ]
 
 
 def encode_layout(layout: Layout) -> dict[str, object]:
-    """Return a layout for a JSON file, in the form in which the table itself stores it."""
+    """Return a layout for a JSON file, in the same form as in the table."""
     return {
         "columns": [list(column) for column in encode_columns(layout)],
         "parameters": encode_parameters(layout),
@@ -243,8 +241,8 @@ class HourCountsFile:
         self._retention_s = retention_s
 
     def load(self) -> HourCounts:
-        """Return the counts, empty at first.
-        Raises StateCorrupt if the file is corrupt; removing the file resets them.
+        """Return the counts; empty without a file. Raises StateCorrupt if the file is corrupt; removing the
+        file resets them.
         """
         text = self._storage.read(self._path)
         if text is None:
@@ -252,7 +250,7 @@ class HourCountsFile:
         return hour_counts_from_json(text)
 
     def save(self, counts: HourCounts, now_hour: int) -> HourCounts:
-        """Write the counts without hours that are older than the retention, and return them."""
+        """Write the counts, except those of hours that are older than the retention, and return them."""
         retained = counts.since(now_hour - self._retention_s).merge_days_before(
             now_hour - FINE_HOURS * HOUR_S
         )

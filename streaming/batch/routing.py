@@ -1,15 +1,15 @@
-"""Routing of rows to their destinations, as Spark expressions.
+"""Routes rows to their destinations with Spark expressions.
 
 The string column ``to`` is the row's hour in seconds since 1970, or the reason why the row is a dead letter.
 It depends only on the row and the batch's plan (its watermark and clock), so a batch that runs again routes
 every row as before.
 
-A malformed row has no event time. Its arrival time counts instead, so users find it in the hour in which it
-arrived.
+A malformed row has no event time. Its arrival time counts instead, so users find the row in the hour of its
+arrival.
 
-The clock and the watermark differ from batch to batch. As literals they would be part of the code that Spark
-generates, so every batch would compile all its code again, with its columns, and run it uncompiled by Java at
-first. ``_per_batch`` keeps them out of the code.
+The clock and the watermark differ from batch to batch. As literals, they would be part of the code that Spark
+generates. Spark would then compile the code again for every batch, and Java would interpret it at first.
+``_per_batch`` keeps them out of the code.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEPT: Final = ("value", "size", "arrival", "part")
 
 
 class Reason(StrEnum):
-    """Why a row is a dead letter."""
+    """The reason why a row is a dead letter."""
 
     OVERSIZE = "oversize"
     WRONG_TIME = "wrong-time"
@@ -50,8 +50,8 @@ class Reason(StrEnum):
 
 
 def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataFrame:
-    """Return the rows of ``raw`` (``streaming.source.raw_events``),
-    split, with ``to``, ``_tideline_when`` and all slots (``SLOTS``).
+    """Split the rows of ``raw`` (``streaming.source.raw_events``), and add the columns ``to``,
+    ``_tideline_when`` and ``SLOTS``.
     """
     from pyspark.sql import functions
 
@@ -110,10 +110,10 @@ def destination(
 
 
 def _per_batch(value: int, part: Column) -> Column:
-    """Return the number as an element of a constant array:
-    Spark passes arrays to generated code and writes numbers into it.
+    """Return the number as an element of a constant array, which Spark passes to generated code instead of
+    writing it into the code.
 
-    The index is always 0, which only Spark cannot know, or it would compute the element in advance.
+    The index is always 0, but Spark cannot know that; otherwise it would compute the element in advance.
     """
     from pyspark.sql import functions as sql
 
@@ -121,5 +121,5 @@ def _per_batch(value: int, part: Column) -> Column:
 
 
 def parse_destination(to: str) -> int | None:
-    """Return the hour of a value of ``to``; None for a dead letter."""
+    """Return the hour that a value of ``to`` names; None for a dead letter."""
     return int(to) if to.isdecimal() else None

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchOrigin:
-    """The rows of a batch, as Spark recorded them: a line of offsets, and the source's partitions."""
+    """The origin of a batch's rows as Spark recorded it: a line of offsets, and the source's partitions."""
 
     line: str
     parts: tuple[int, ...]
@@ -88,7 +88,7 @@ class BatchRunner:
         self._stream = stream
 
     def run(self, raw: DataFrame, batch: int, origin: BatchOrigin) -> StagedBatch:
-        """Bring the rows of ``raw`` into the table and return the completed batch.
+        """Write the rows of ``raw`` to the table and return the completed batch.
 
         Raises Inconsistent if the batch was staged from other rows, StateLocked or Conflict if another writer
         owns the table, and Transient if the metastore or the files are unavailable. Calling it again then
@@ -127,7 +127,7 @@ class BatchRunner:
         # 1. new: record the plan before reading a row.
         plan = self._load_or_make_plan(raw, batch, state)
         failpoint("flat.planned")
-        # 2. planned: the staged record decides the batch.
+        # 2. planned: the staged record fixes the result of the batch.
         staged = self._describe_staged(plan, origin, stream.stager.stage(raw, plan, origin.parts))
         if wider := self._widen_plan(plan, staged):
             staged = self._describe_staged(wider, origin, stream.stager.stage(raw, wider, origin.parts))
@@ -174,8 +174,9 @@ class BatchRunner:
         )
 
     def _widen_plan(self, plan: BatchPlan, staged: StagedBatch) -> BatchPlan | None:
-        """Widen the columns that numbers of the staged rows have outgrown;
-        return the plan with them, None if there are none.
+        """Widen the columns that are too narrow for numbers in the staged rows.
+
+        Returns the changed plan, None if there are none.
         """
         stream = self._stream
         if not staged.counts["misfits"]:
@@ -265,9 +266,7 @@ def _check_complete(staged: StagedFiles, rows: int) -> None:
 
 
 def _build_delta(counts: FileCounts, staged: StagedFiles) -> HourDelta:
-    """Return the additions of the batch to an hour; the hour's share of the bytes is its share of the
-    rows.
-    """
+    """Return what the batch adds to an hour. The hour's share of the bytes equals its share of the rows."""
     share = staged.counts["bytes"] * counts.rows // max(1, staged.counts["rows"])
     return HourDelta(counts.rows, counts.nonnull, share)
 

@@ -1,8 +1,7 @@
-"""Reads that Spark makes in addition to the one pass over a batch: a sample before it, and the files' footers
-and misfits after it.
+"""Reads what a batch needs besides its one pass: a sample before it, and footers and misfits after it.
 
-None of this reads the whole source again. The sample is bounded and is taken only while some requested key
-has no column. Everything else reads the batch's own staged files, and of these only the few rows with
+None of this reads the whole source again. The sample is small, and taken only while some requested key has no
+column. All other reads are of the batch's own staged files, and in these only of the few rows with
 ``_rescued``.
 """
 
@@ -68,7 +67,7 @@ class Sampler:
         return [_counts(self.footers.read(path)) for path in files]
 
     def sample_misfits(self, files: Sequence[str], rescued: int, layout: Layout) -> Misfits:
-        """Return a sample of the rows with ``_rescued``; ``files`` contain ``rescued`` of them."""
+        """Return a sample of the rows with ``_rescued``. ``files`` contain ``rescued`` such rows."""
         if not rescued:
             return Misfits(0, ())
         small = self._read_rescued(files, layout).filter(f"octet_length({RESCUED}) <= {SAMPLE_BYTES_MAX}")
@@ -76,9 +75,7 @@ class Sampler:
         return Misfits(rescued, tuple(row[RESCUED] for row in texts))
 
     def copy_malformed(self, files: Sequence[str], directory: str, layout: Layout) -> list[str]:
-        """Write the raw texts of malformed rows of ``files``
-        to ``directory`` and return the files written.
-        """
+        """Write the raw texts of malformed rows in ``files`` to ``directory``; return the written files."""
         texts = self._read_rescued(files, layout).withColumnRenamed(RESCUED, "value")
         bare = split(texts, Layout.new(), keep=["value"]).selectExpr(f"value AS {RESCUED}", MALFORMED)
         rows = bare.filter(MALFORMED).select(RESCUED).coalesce(1)
@@ -99,8 +96,8 @@ class Sampler:
         ]
 
     def _read_rescued(self, files: Sequence[str], layout: Layout) -> DataFrame:
-        """Return the rows with ``_rescued``. The schema names every column:
-        Spark refuses a file without names under a shorter schema.
+        """Return the rows with ``_rescued``. The schema has every column, because Spark refuses a file
+        without names under a shorter schema.
         """
         schema = ", ".join(f"{quote(slot.name)} string" for slot in layout.slots)
         rows = self.spark.read.schema(schema).orc(list(files)).select(RESCUED)
@@ -110,8 +107,8 @@ class Sampler:
 def _collect_some(rows: DataFrame, rows_max: int) -> list[Row]:
     """Return at most ``rows_max`` rows.
 
-    The limit comes last in the plan. Elsewhere Spark numbers it, and the number is part of the generated
-    code, so Spark would compile the code again for every batch.
+    The limit comes last in the plan. Anywhere else, Spark would give it a number that is part of the
+    generated code, and compile the code again for every batch.
     """
     return rows.limit(rows_max).collect()
 

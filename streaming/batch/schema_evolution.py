@@ -1,12 +1,12 @@
-"""Schema evolution:
-the requested keys, the observed values and the contents of the partitions determine the columns of a batch.
+"""Schema evolution: derives the columns of a batch from requested keys, observed values and the partitions'
+contents.
 
 ``state.columns.evolution`` decides. This module gathers its inputs and applies its outcome to the metastore
 by compare-and-set.
 
-The driver inspects every retained file before it gives a slot to another key, because Hive would show a
-remaining value under the new name. The counts in the partition parameters name the columns without values;
-the files' own statistics prove it.
+Before the driver gives a slot to another key, it checks that no retained file has a value in the slot,
+because Hive would show that value under the new name. The counts in the partition parameters suggest empty
+slots; the statistics in the files prove that they are empty.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ class FileInspector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The proposed changes and the demand they follow from, for ``plan``, the page and the log."""
+    """The proposed changes and the demand from which they follow, for ``plan``, the page and the log."""
 
     demand: Demand
     evolution: Evolution
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """The changes that alter the table or begin to."""
+        """The changes that alter the table, or begin to alter it."""
         return tuple(change for change in self.evolution.changes if change.kind is not ChangeKind.WAIT)
 
     def document(
         self, state: TableState, counts: HourCounts, partitions: Sequence[HourPartition]
     ) -> dict[str, object]:
-        """Return the snapshot of the table for users:
-        columns, fill rates, and the reason for each key without a column.
+        """Return the snapshot of the table for users: columns, fill rates, and the reason for each key
+        without a column.
         """
         window = counts.window()
         decisions = (self.demand.decisions or {}).values()
@@ -95,7 +95,7 @@ class Proposal:
 
 
 def find_keys_without_column(requested: RequestedKeys, state: TableState) -> list[KeyPath]:
-    """Return the requested keys without a column; a sample has to be searched for them."""
+    """Return the requested keys that have no column, for which a sample has to be searched."""
     live = {slot.key for slot in state.layout.slots if slot.state is SlotState.LIVE}
     keys = {
         each.key for each in requested.keys if not requested.rules.skips(each.key)
@@ -123,11 +123,11 @@ def propose(
 
 
 def current_hour(counts: HourCounts, reached_s: int | None) -> int:
-    """Return the hour being written: the watermark's hour, or before the first watermark the newest hour with
-    a value.
+    """Return the current hour of the stream: the watermark's hour or, before the first watermark, the newest
+    hour with a value.
 
-    Rows without a value do not count. A text that is not JSON belongs to its arrival hour, which may be days
-    after the events around it.
+    Hours of rows without a value do not count. A text that is not JSON belongs to its arrival hour, which may
+    be days after the events around it.
     """
     if reached_s is not None:
         return reached_s - reached_s % HOUR_S
@@ -146,9 +146,9 @@ def propose_proven(
 ) -> Proposal:
     """Return a proposal that reuses only slots that are empty in every retained file.
 
-    ``propose_for`` makes a proposal from the retained values. If a slot to be reused holds a value after all,
-    the counts were wrong. The function then makes the proposal again with this knowledge, so that the other
-    changes need not wait.
+    ``propose_for`` makes a proposal from the retained values. If the files show that a slot to be reused
+    holds a value, the counts were wrong. The function then makes the proposal again without this slot, so
+    that the other changes need not wait.
     """
     retained = read_retained(partitions)
     while True:
@@ -162,8 +162,8 @@ def propose_proven(
 
 
 def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
-    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type;
-    None if there are none.
+    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type; None if
+    there are none.
     """
     widened = tuple(
         change
@@ -180,8 +180,8 @@ def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
 
 
 def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
-    """Alter the table as proposed by ``propose_proven``.
-    Raises Conflict if another writer altered it in the meantime.
+    """Alter the table as proposed by ``propose_proven``. Raises Conflict if another writer altered it in the
+    meantime.
     """
     if not evolution.alters:
         return state
@@ -209,8 +209,8 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
 def announce_promotions(
     table: FlatTable, state: TableState, evolution: Evolution, rules: FlatRules, now_s: int
 ) -> TableState:
-    """Begin the proposed promotions that were announced long enough,
-    announce the others, and return the new state.
+    """Begin the proposed promotions that were announced long enough, announce the others, and return the new
+    state.
 
     A user requested a promotion by a pin, so it is not delayed.
     """
@@ -229,7 +229,7 @@ def announce_promotions(
 
 
 def _describe_delays(evolution: Evolution, state: TableState, rules: FlatRules) -> Evolution:
-    """Return the evolution with the time at which each promotion begins, in its reason."""
+    """Add to the reason of each promotion the time at which it begins."""
     announced = parse_announced(state.parameters.get(ANNOUNCED))
     changes = [
         replace(change, reason=f"{change.reason}; {_describe_delay(change, announced, state, rules)}")
@@ -280,7 +280,7 @@ def _describe_column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[st
 
 
 def _sum_bytes(partitions: Sequence[HourPartition], name: str, *, sealed: bool = False) -> int:
-    """Return the sum of a size parameter; only sealed hours store the size of their files."""
+    """Return the sum of a size parameter. Only sealed hours store the size of their files."""
     counted = (each for each in partitions if not sealed or each.is_sealed)
     return sum(int(each.parameters.get(name, 0)) for each in counted)
 

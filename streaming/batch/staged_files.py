@@ -1,10 +1,10 @@
-"""Files of a batch: one pass over its rows stages them, then they are published.
+"""Stages the files of a batch in one pass over its rows, then publishes them.
 
 Staging splits the rows, routes them and writes them to the staging directory, one folder per destination. A
 batch is a single write action, because every action reads the source again. The staging directory is in the
 table's own directory, hidden from readers and on the same file system, so that publishing is a rename. Its
-name contains the attempt. It removes leftovers of earlier attempts, which are in other directories; this
-includes files that tasks on executors wrote after their driver died.
+name contains the attempt. Staging removes the directories of earlier attempts, including files that tasks on
+executors wrote after their driver died.
 
 A dead letter keeps its raw text in ``_rescued``, whether or not it could be split.
 
@@ -137,7 +137,9 @@ class Stager:
         return [entry.name for entry in self._storage.list(directory) if entry.name.endswith(".orc")]
 
     def _clear(self) -> None:
-        """Remove leftovers of this stream: all earlier batches are published when a batch is staged."""
+        """Remove earlier staging directories of this stream: when a batch is staged, all earlier batches are
+        published.
+        """
         for entry in self._storage.list(self._root):
             if entry.name.startswith(f"{self._query}-"):
                 self._storage.remove(f"{self._root}/{entry.name}")
@@ -153,7 +155,7 @@ class BatchPublisher:
 
     def publish(self, staged: StagedBatch) -> StagedBatch:
         """Publish a staged batch, or complete an interrupted attempt."""
-        # 1. Files: no second move of a file.
+        # 1. Files: a repeated move changes nothing.
         for move in staged.moves:
             self._storage.move(move.source, move.target)
             failpoint("flat.moved")
@@ -167,8 +169,8 @@ class BatchPublisher:
         return staged
 
     def hour(self, hour: int) -> HourPartition:
-        """Return the partition of ``hour``;
-        if it is missing, add it with a directory that no earlier partition used.
+        """Return the partition of ``hour``. Adds a missing one with a directory that no earlier partition
+        used.
         """
         if partitions := self._table.partitions([hour]):
             return partitions[0]

@@ -1,4 +1,4 @@
-"""The watermark: how far the stream has advanced in event time.
+"""The watermark: the event time up to which the stream has advanced.
 
 Each partition of the source has advanced to its latest event, and the stream to its slowest partition. A
 partition without events for ``idle_s`` does not count; otherwise one silent partition would keep every hour
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One partition: its latest event (None before the first),
-    and the time of the last batch that had events of it.
+    """The progress of one partition: its latest event (None before the first), and the time of the last batch
+    with its events.
     """
 
     latest_s: int | None
@@ -34,8 +34,8 @@ class Watermark:
     """The watermark; None before the first event."""
 
     def advance(self, latest_s: Mapping[int, int | None], now_s: int, idle_s: int) -> Watermark:
-        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None:
-        no event).
+        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None: no
+        event).
         """
         partitions = dict(self.partitions)
         for number, latest in latest_s.items():

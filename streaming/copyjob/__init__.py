@@ -1,3 +1,3 @@
-"""Copies of many files as a Spark job:
-``job`` runs in the driver, ``share`` in the executors. See ``DESIGN.md``.
+"""Copies many files with a Spark job: ``job`` runs in the driver, ``share`` in the executors. See
+``DESIGN.md``.
 """

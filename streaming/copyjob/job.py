@@ -1,15 +1,15 @@
 """The driver of a copy job: splits a list of copies into shares, lets Spark run them, and reports each
-outcome once known.
+outcome.
 
 Spark runs a share again if it lost the executor; the share recognizes files that it has published by their
-content. If Spark gives up, the job ends with a transient error. Only outcomes report lost or refused files.
-Outcomes arrive as updates of an accumulator, which Spark applies once for each share, when its task has
-succeeded.
+content. If Spark gives up, the job ends with a transient error. A lost or refused file is an outcome and does
+not end the job. Outcomes arrive as updates of an accumulator, which Spark applies once for each share, when
+its task has succeeded.
 
-Executors copy files as the daemon does, with its code from the driver, so both sides always run the same
-version, and with its HDFS settings, user and umask. The machines of a cluster often lack the daemon's HDFS
+Executors copy files like the daemon. They get its code from the driver, so that both always run the same
+version, and its HDFS settings, user and umask. The machines of a cluster often lack the daemon's HDFS
 configuration, or have another one. Executors run as another user, such as ``yarn``, and with another umask.
-Files that they created could then be neither replaced by the daemon nor read by Hive.
+The daemon could then not replace the files that they create, and Hive could not read them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _PYTHON_HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """How a job runs."""
+    """The settings of a copy job."""
 
     share: ShareSettings
     spark: SparkSettings = field(default_factory=SparkSettings)
@@ -91,7 +91,7 @@ class JobSettings:
 def run_job(
     settings: JobSettings, copies: Sequence[tuple[int, SizedTask]], progress: ProgressListener
 ) -> int:
-    """Copy the numbered files; ``progress`` gets the events ``alive``, ``started`` and ``outcomes``.
+    """Copy the numbered files; ``progress`` receives the events ``alive``, ``started`` and ``outcomes``.
 
     Returns how many tasks failed and were repeated. Raises ConfigError if Spark, Java, Hadoop's
     configuration, or Python or a package of the executors is missing, and Transient if the cluster does not
@@ -150,7 +150,7 @@ def _count_failed_tasks(context: SparkContext) -> int:
 
 
 def _open_accumulator(context: SparkContext, arrived: Callable[[list[Numbered]], None]) -> Any:
-    """Return an accumulator of lists; the driver passes each update to ``arrived`` and keeps nothing."""
+    """Return an accumulator of lists, which passes each update to ``arrived`` and keeps nothing."""
     from pyspark.accumulators import AccumulatorParam
 
     class Arrivals(AccumulatorParam[list[Numbered]]):
@@ -175,7 +175,7 @@ def _report_outcomes(progress: ProgressListener, outcomes: Sequence[Numbered]) -
 
 @contextmanager
 def _report_alive(progress: ProgressListener) -> Iterator[None]:
-    """Report every few seconds that the driver runs, for as long as the block takes."""
+    """Report every few seconds during the block that the driver runs."""
     ended = threading.Event()
 
     def report() -> None:
@@ -234,8 +234,7 @@ def write_package(path: Path) -> Path:
 
 
 def share_environment(settings: JobSettings) -> JobSettings:
-    """Return the settings with the driver's HDFS settings,
-    its user of HDFS, and its umask; configured values take precedence.
+    """Add the driver's HDFS settings, HDFS user and umask to the settings; configured values take precedence.
 
     Raises ConfigError if Hadoop's configuration is unreadable.
     """
@@ -255,7 +254,9 @@ def share_environment(settings: JobSettings) -> JobSettings:
 
 
 def _with_hadoop_settings(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of a file system, with the settings themselves instead of their directory."""
+    """Return the options of a file system, with Hadoop's settings themselves in place of the directory that
+    contains them.
+    """
     others = {name: value for name, value in options.items() if name != _DIRECTORY}
     directory = Path(str(options[_DIRECTORY])) if _DIRECTORY in options else find_configuration()
     return (read_hadoop_settings(directory) if directory else {}) | others

@@ -1,16 +1,16 @@
 """Shares of a copy job: the division of a list of copies into shares, and the task that copies one.
 
-A share is the work of one task. It is the unit repeated when a process is lost and the step in which progress
-is reported, so shares are small. A file costs its bytes and a constant, because opening and publishing it
-takes time as well.
+A share is the work of one task. If a process is lost, Spark repeats its share, and progress is reported by
+share, so shares are small. The cost of a file is its size and a constant, because opening and publishing it
+take time as well.
 
 A task runs in a Python process of an executor. It copies its share of the files like the daemon's own copy
 threads. Copies and outcomes pass from process to process as JSON.
 
-This module imports nothing but ``handlers.files`` and ``state``, which the driver sends along. An executor
-needs only the clients of the file systems used. A failure of a file is an outcome and not a failure of the
-task, because Spark would repeat all files of the share. Unfinished files of other processes remain, because
-several tasks may write into one directory.
+This module imports only ``handlers.files`` and ``state``, which the driver sends to the executors. An
+executor needs only the clients of the file systems used. A failure of a file is an outcome and not a failure
+of the task, because Spark would repeat all files of the share. A task leaves unfinished files of other
+processes alone, because several tasks may write into one directory.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def copy_cost(size_bytes: int) -> int:
 
 
 def count_shares(costs: Sequence[int], slots: int) -> int:
-    """Return into how many shares files of these costs are split if ``slots`` tasks run at the same time."""
+    """Return the number of shares for files of these costs if ``slots`` tasks run at the same time."""
     assert slots >= 1, slots
     shares = max(-(-sum(costs) // SHARE_COST_BYTES), slots * SHARES_PER_SLOT)
     return min(shares, len(costs), SHARES_MAX)
 
 
 def split_shares(costs: Sequence[int], shares: int) -> list[list[int]]:
-    """Return the indexes of ``costs`` in ``shares`` lists, none of them empty;
-    the most expensive share comes first.
+    """Distribute the indexes of ``costs`` over ``shares`` lists, none of them empty; the most expensive list
+    comes first.
 
     Each file, in descending order of cost, goes to the share that is cheapest so far. No share then costs
     more than the mean and the largest file together.
@@ -76,7 +76,9 @@ def split_shares(costs: Sequence[int], shares: int) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class ShareSettings:
-    """How the copies of a job are made; sent to the executors, secrets included."""
+    """The settings for copying the files of a share, including secrets. The driver sends them to the
+    executors.
+    """
 
     read_roots: Sequence[str]
     fence: str
@@ -93,7 +95,7 @@ class ShareSettings:
 
 
 class ShareTask:
-    """Spark's task in an executor for each partition, which is one share."""
+    """The task that Spark runs in an executor for each partition. A partition is one share."""
 
     def __init__(self, settings: ShareSettings, outcomes: Any) -> None:
         self._settings = settings
@@ -106,7 +108,7 @@ class ShareTask:
 
 
 class Outcomes:
-    """An accumulator of lists in an executor; it collects outcomes until the task ends."""
+    """An accumulator of lists in an executor, which collects outcomes until the task ends."""
 
     def zero(self, value: list[Numbered]) -> list[Numbered]:  # noqa: ARG002 - required by the port
         """Return an empty list."""
@@ -120,7 +122,7 @@ class Outcomes:
 
 
 def copy_share(settings: ShareSettings, rows: Iterable[Numbered]) -> list[Numbered]:
-    """Copy the files of ``rows``, which are numbered; return their outcomes with the same numbers."""
+    """Copy the numbered files of ``rows``; return their outcomes with the same numbers."""
     if settings.umask is not None:
         os.umask(settings.umask)
     file_systems = open_file_systems(settings.options, map(parse_location, settings.trusted))

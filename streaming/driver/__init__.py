@@ -2,6 +2,6 @@
 
 ``run`` is the life of the streaming query, ``assembly`` builds its parts, ``session`` starts Spark,
 ``class_archive`` makes that faster, and users and the daemon call ``commands``. ``progress`` defines the
-events a driver reports, ``executor_pods`` is about executors on Kubernetes, and ``local_catalog`` is Spark's
-own metastore for a first try.
+events that a driver reports, ``executor_pods`` handles executors on Kubernetes, and ``local_catalog`` is
+Spark's own metastore for a trial.
 """

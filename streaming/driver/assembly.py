@@ -1,11 +1,11 @@
 """Assembly: builds the parts of one table's stream from its settings around a running Spark session.
 
-Only one process per machine writes a table. A lock on a local file ensures this; it is released the moment a
-process dies, so a restart never waits. Between machines the lease in the table ensures it. Its holder is the
-stream (its checkpoint) on this machine, so a restarted driver still holds it.
+Only one process may write a table. On one machine, a lock on a local file ensures this; it is released when
+the process dies, so a restart never waits. Between machines, the lease in the table ensures it. The holder of
+the lease is the stream (its checkpoint) on this machine, so a restarted driver still holds it.
 
-Hadoop's ``FileSystem`` writes a checkpoint on a local disk. Spark's default, ``FileContext``, starts eight
-programs (``readlink``) for each of the three files of a batch there. ``FileSystem`` renames as atomically,
+Hadoop's ``FileSystem`` writes a checkpoint on a local disk. With Spark's default, ``FileContext``, each of
+the three files of a batch would start eight programs (``readlink``). ``FileSystem`` renames as atomically,
 but checks for an existing file in a separate step, which is sufficient for a checkpoint with one writer.
 """
 
@@ -86,8 +86,8 @@ class Assembly:
         return separate_documents(open_source(self.spark, source), source.documents)
 
     def origin(self, batch: int) -> BatchOrigin:
-        """Return the origin of ``batch``:
-        Spark writes its offsets to the checkpoint before the batch runs.
+        """Return the origin of ``batch``, from the offsets that Spark writes to the checkpoint before it runs
+        the batch.
         """
         path = f"{self.settings.checkpoint.rstrip('/')}/offsets/{batch}"
         lines = (self.storage.read(path) or "").splitlines()
@@ -96,7 +96,7 @@ class Assembly:
         return BatchOrigin(lines[2], tuple(parse_offsets(lines[2], self._topic)) or (0,))
 
     def check_topic(self) -> Topic | None:
-        """Return the topic, None for a directory. Raises TopicReplaced if it is not the topic read before."""
+        """Return the topic, None for a directory. Raises TopicReplaced if another topic has its name."""
         if self.guard is None:
             return None
         last = self.stream.records.last()
@@ -116,8 +116,8 @@ def assemble(
     read_only: bool = False,
     on_rewrite: RewriteListener = ignore_rewrites,
 ) -> Assembly:
-    """Build the parts; create the table if it is missing. ``read_only`` takes no lock, creates nothing and
-    may run in parallel with the writer.
+    """Build the parts, and create the table if it is missing. With ``read_only``, takes no lock and creates
+    nothing, so that it may run in parallel with the writer.
 
     Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the
     database does not exist, or, with ``read_only``, the table.
@@ -206,8 +206,8 @@ def _load_stream_id(storage: Storage, path: str) -> str:
 
 
 def lock(settings: FlatSettings) -> None:
-    """Take the table's lock on this machine until the process ends.
-    Raises StateLocked if another process has it.
+    """Take the table's lock on this machine until the process ends. Raises StateLocked if another process has
+    it.
     """
     path = lock_path(settings)
     if path.name in _LOCKS:
@@ -232,8 +232,8 @@ def lock_path(settings: FlatSettings) -> Path:
 
 
 def use_file_system(spark: SparkSession) -> None:
-    """Make Spark write a checkpoint on a local disk by ``FileSystem``, unless the configuration says
-    otherwise or this version of Spark does not support it.
+    """Make Spark write a checkpoint on a local disk through ``FileSystem``, unless the configuration says
+    otherwise or this version of Spark does not support that.
     """
     from py4j.protocol import Py4JJavaError
 

@@ -1,21 +1,21 @@
-"""The class archive: Spark's classes as a driver's JVM needs them,
-so that a start neither unpacks nor verifies them.
+"""The class archive: Spark's classes in a file that a driver's JVM maps into memory, so that it starts
+faster.
 
 A driver loads about 20,000 classes before its first batch. Java can store loaded classes in a file (class
-data sharing, CDS) that later JVMs map into memory. ``tideline split prepare`` writes this file with its own
-driver, for a dummy table in a temporary directory; the image contains it.
+data sharing, CDS) that later JVMs map into memory. ``tideline split prepare`` writes this file by running a
+driver for a dummy table in a temporary directory; the image contains the file.
 
 The archive only saves time. A JVM checks that the same Java wrote it for the same jars, and otherwise starts
-without it, silently. It does not check its length: a JVM with half an archive crashes. So the archive ends
-with a checksum, which Java ignores; if it is wrong, the driver starts without the archive.
+without it, silently. It does not check the length of the archive, and crashes with half of one. So the
+archive ends with a checksum, which Java ignores; if it is wrong, the driver starts without the archive.
 
-It belongs to the installation like a compiled module: a user who may replace it may replace the code as well.
-It is written under another name and renamed, and only one process writes it at a time, so no JVM ever meets a
-part of it.
+The archive is part of the installation, like a compiled module: a user who may replace it may replace the
+code as well. Only one process at a time writes it, under another name, and renames it, so no JVM ever reads
+an incomplete archive.
 
-Java accepts an archive only if the class path begins with the jars of its writer, in the same order. The
-class path of Spark's launcher begins with a directory of settings, and lists the jars in the order of their
-directory on disk. So Tideline puts the jars in front of it as well, sorted.
+Java accepts an archive only if the class path begins with the same jars as its writer's, in the same order.
+The class path of Spark's launcher begins with a directory of settings, and lists the jars in the order of the
+directory on disk. So Tideline puts the sorted jars in front of it.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def find_path() -> Path | None:
 
 
 def build_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark settings that use the archive;
-    none without an archive, or if ``conf`` or the environment decide the same things.
+    """Return the Spark settings that use the archive; none without an archive, or if ``conf`` or the
+    environment have such settings.
     """
     path = find_path()
     if path is None or _SPLITS_OPTIONS.intersection(str(path)) or {OPTIONS, CLASS_PATH} & conf.keys():
@@ -78,7 +78,7 @@ def build_conf(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def build_class_path() -> str:
-    """Return Spark's jars in the order that every archive has."""
+    """Return Spark's jars, in the same order for every archive."""
     import pyspark
 
     home = Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0])
@@ -87,8 +87,8 @@ def build_class_path() -> str:
 
 @contextmanager
 def replace_archive() -> Iterator[tuple[Path, Path]]:
-    """Yield the path of the archive and an empty directory next to it; the file NAME that the block writes
-    there becomes the archive.
+    """Yield the path of the archive and an empty directory next to it. The file NAME that the block writes to
+    the directory becomes the archive.
 
     Raises ConfigError if the configuration switches the archive off or its directory is not writable, and
     StateLocked if another process writes it.
@@ -128,9 +128,7 @@ def replace_archive() -> Iterator[tuple[Path, Path]]:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether there is an archive with the checksum that its writer has appended;
-    takes a tenth of a second.
-    """
+    """Whether there is an archive with the right checksum. This takes a tenth of a second."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END) - len(_MARK) - _CHECKSUM.size
@@ -182,10 +180,10 @@ def _lock(directory: Path) -> Iterator[None]:
 
 
 def build_training(directory: Path, archive: Path) -> FlatSettings:
-    """Write events to ``directory`` and return the settings of a
-    driver that reads them and leaves ``archive`` at the end of its JVM.
+    """Write events to ``directory``, and return the settings of a driver that reads them and writes
+    ``archive``.
 
-    The events come in two batches: columns are added, then values that do not fit them.
+    There are two batches of events: the first adds columns, the second has values that do not fit.
     """
     landing = directory / "landing"
     landing.mkdir()

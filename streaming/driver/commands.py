@@ -61,7 +61,7 @@ def run(
 
 
 def prepare() -> Path:
-    """Write the class archive, with which drivers of this installation start faster; return its path.
+    """Write the class archive, which makes drivers of this installation start faster; return its path.
 
     Runs a driver for a dummy table in a temporary directory. Raises ConfigError and StateLocked.
     """
@@ -78,7 +78,7 @@ def prepare() -> Path:
 
 
 def seal(settings: FlatSettings, progress: ProgressListener = ignore_progress) -> UpkeepResult:
-    """Do all maintenance that is due: finish a batch, promote, seal, drop, delete. Return the outcome.
+    """Do all due maintenance: finish a batch, promote, seal, drop and delete. Return the outcome.
 
     ``progress`` receives an event for every rewritten hour.
     """
@@ -99,8 +99,8 @@ def backfill(
 ) -> list[BackfillResult]:
     """Split sealed hours (None: all) again from the raw table, after all maintenance that is due.
 
-    With ``key``, only hours without a value of it, and with ``match`` too, only this column. ``progress``
-    receives an event for every rewritten hour.
+    With ``key``, splits only hours without a value of this key; with ``match`` as well, fills only the column
+    of this key. ``progress`` receives an event for every rewritten hour.
     """
     from streaming.upkeep.backfill import backfill as filled
 
@@ -118,11 +118,10 @@ def narrow(
     target: ColumnType | None = None,
     progress: ProgressListener = ignore_progress,
 ) -> ColumnType:
-    """Make the STRING column of ``key`` numeric,
-    by default of the narrowest type that holds all values; return its type.
+    """Make the STRING column of ``key`` numeric, by default of the narrowest type that holds all values.
 
-    If this is interrupted, the driver completes it between its batches. Raises InvalidRequest if a value does
-    not fit.
+    Returns its type. If this is interrupted, the driver completes it between its batches. Raises
+    InvalidRequest if a value does not fit.
     """
     from streaming.upkeep.type_changes import begin_narrowing
 
@@ -155,9 +154,7 @@ def plan(settings: FlatSettings) -> Proposal:
 
 
 def _propose_first(settings: FlatSettings) -> Proposal:
-    """Return the proposal for a table that does not exist yet:
-    no row has been seen, so every key waits for its first value.
-    """
+    """Return the proposal for a table that does not exist yet: every key waits for its first value."""
     from handlers.files.paths import parse_location
     from state.columns.changes import RetainedValues
     from state.columns.counts.observations import HourCounts
@@ -173,7 +170,7 @@ def _propose_first(settings: FlatSettings) -> Proposal:
 
 
 def _save_snapshot(parts: Assembly) -> None:
-    """Save a snapshot of the table's final state; a batch saves the state before it."""
+    """Save a snapshot of the table's final state, because a batch saves only the state before it."""
     with suppress(TidelineError):  # the command itself succeeded; an older snapshot is acceptable
         proposal, state, counts, partitions = _propose(parts)
         parts.stream.key_demand.save_snapshot(state.version, proposal.document(state, counts, partitions), ())

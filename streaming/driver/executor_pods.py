@@ -1,19 +1,19 @@
-"""Executor pods on Kubernetes: the program that runs in them,
-and the removal of those that killed drivers left behind.
+"""Executor pods on Kubernetes: starts the executor in a pod, and removes the pods that killed drivers left
+behind.
 
 Spark starts an executor pod from an image with the argument ``executor``. Environment variables describe the
-executor (Spark's ``BasicExecutorFeatureStep``), and the image must start a JVM from them. Tideline's image
-does this itself (``replace_process``): driver and executors use the same image and cannot differ in Spark,
-Java or connector, the usual cause of failures. The JVM replaces the process. The container's init process
-passes signals on to it, and its exit code is the pod's.
+executor (Spark's ``BasicExecutorFeatureStep``), and the image must start a JVM from them. In Tideline's
+image, ``replace_process`` does this. Driver and executors therefore use the same image and cannot differ in
+Spark, Java or connector, which is the usual cause of failures. The JVM replaces the process, so the
+container's init process passes signals to the JVM, and the JVM's exit code is the pod's.
 
-A driver that ends removes its pods itself, one by one (``remove_own_pods``). Spark would remove them all by
-one request, a right that the chart does not give. The pods of a killed driver end too, because their
-executors notice, but they stay as completed pods. So each driver marks its pods with its table or policy, and
-the next driver of the same removes the completed ones, with their configuration maps.
+A driver that ends removes its own pods one by one (``remove_own_pods``). Spark would remove them with a
+single request, which needs a right that the chart does not grant. If a driver is killed, its executors notice
+and end, but their completed pods remain. So each driver labels its pods with its table or policy, and the
+next driver of the same table or policy removes completed pods with this label, and their configuration maps.
 
-It removes only completed pods. A pod that runs may belong to another driver, which waits for the table's
-lease or holds it. Nothing depends on the removal: if it fails, that is logged, and the next driver tries it
+It removes only completed pods. A running pod may belong to another driver, which waits for the table's lease
+or holds it. The removal is not essential: if it fails, the driver logs that, and the next driver tries it
 again.
 """
 
@@ -70,7 +70,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def replace_process() -> NoReturn:
-    """Replace this process by the executor that the environment describes.
+    """Replace this process with the executor that the environment describes.
 
     Raises ConfigError if Spark, its Java or a variable set by Spark is missing.
     """
@@ -106,7 +106,7 @@ def build_command(environment: Mapping[str, str], jars: Path) -> list[str]:
 
 
 def _read_options(environment: Mapping[str, str]) -> list[str]:
-    """Return Java's options in the order of their numbers, so that the last of two wins."""
+    """Return Java's options in the order of their numbers, so that a later one overrides an earlier one."""
     options = {
         int(numbered[1]): text for name, text in environment.items() if (numbered := _OPTION.fullmatch(name))
     }
@@ -114,8 +114,8 @@ def _read_options(environment: Mapping[str, str]) -> list[str]:
 
 
 def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:
-    """Return the class path:
-    configuration, the user's additions (``spark.executor.extraClassPath``), then Spark's own jars.
+    """Return the class path: configuration, the user's additions (``spark.executor.extraClassPath``), then
+    Spark's own jars.
     """
     paths = [environment.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_CLASSPATH")]
     return ":".join([*filter(None, paths), f"{jars}/*"])
@@ -123,8 +123,8 @@ def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodLabel:
-    """The label by which the drivers of one table, or of one policy's copy jobs, find the pods of former
-    drivers.
+    """The label by which a driver finds the pods of former drivers of the same table, or of the same policy's
+    copy jobs.
     """
 
     name: str
@@ -142,7 +142,7 @@ class PodLabel:
 
 
 def label_pods(spark: SparkSettings, label: PodLabel) -> SparkSettings:
-    """Return the settings of Spark, with the label of executor pods on Kubernetes."""
+    """Add the label of executor pods to Spark's settings if the master is Kubernetes."""
     if not spark.master.startswith("k8s://"):
         return spark
     named = {f"spark.kubernetes.executor.label.{label.name}": label.value}
@@ -150,7 +150,7 @@ def label_pods(spark: SparkSettings, label: PodLabel) -> SparkSettings:
 
 
 def start_removing(spark: SparkSession, label: PodLabel) -> threading.Thread | None:
-    """Remove the pods of former drivers in a thread, if there can be any (``remove_former_pods``)."""
+    """Start a thread that removes pods of former drivers, if there can be any (``remove_former_pods``)."""
     if not _removes(spark):
         return None
     thread = threading.Thread(target=remove_former_pods, args=(spark, label), name="pods", daemon=True)
@@ -159,8 +159,8 @@ def start_removing(spark: SparkSession, label: PodLabel) -> threading.Thread | N
 
 
 def remove_former_pods(spark: SparkSession, label: PodLabel) -> None:
-    """Remove the completed pods of former drivers,
-    on Kubernetes and unless Spark's settings keep such pods; log it if that fails.
+    """Remove the completed pods of former drivers on Kubernetes, unless Spark's settings keep them; log a
+    failure.
     """
     if not _removes(spark):
         return
@@ -175,8 +175,8 @@ def remove_former_pods(spark: SparkSession, label: PodLabel) -> None:
 
 @contextmanager
 def remove_own_pods(spark: SparkSession) -> Iterator[None]:
-    """Remove the pods of this driver and their configuration maps after the block, which stops the session;
-    log it if that fails.
+    """After the block, which stops the session, remove the pods of this driver and their configuration maps;
+    log a failure.
     """
     if not _removes(spark):
         yield
@@ -213,8 +213,9 @@ def _removes(spark: SparkSession) -> bool:
 
 
 def remove_completed_pods(spark: SparkSession, label: PodLabel) -> list[str]:
-    """Remove the completed executor pods of other applications with this label;
-    return their names. Raises Transient if that fails.
+    """Remove the completed executor pods of other applications with this label.
+
+    Returns their names. Raises Transient.
     """
     from py4j.protocol import Py4JError
 
@@ -252,7 +253,7 @@ def _remove_with(client: Any, own: str, label: PodLabel) -> list[str]:
 
 
 def _open_client(jvm: Any, conf: Any) -> Any:
-    """Return a client with the address, namespace and login of the driver."""
+    """Return a Kubernetes client with the address, namespace and login of the driver."""
     factory = jvm.org.apache.spark.deploy.k8s.SparkKubernetesClientFactory
     client_type = getattr(jvm.org.apache.spark.deploy.k8s, "SparkKubernetesClientFactory$ClientType$")
     option = jvm.scala.Option

@@ -1,9 +1,8 @@
-"""Requirements of Spark on a driver's machine: PySpark, a Java that it supports, and three programs of the
-system.
+"""Checks the requirements of Spark on a driver's machine: PySpark, a supported Java, and three programs.
 
 PySpark starts its JVM by a shell script, and Hadoop starts ``chmod`` for each file that it creates on a local
-disk. A service with a short ``PATH`` may lack them. Spark would then end without a reason, or fail after half
-a minute, so Tideline checks them first.
+disk. A service with a short ``PATH`` may not find these programs. Spark would then end without a reason, or
+fail after half a minute, so Tideline checks them first.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar", re.ASCII)
 
 
 def require_installation() -> None:
-    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing;
-    point Spark to this Java.
+    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing; point Spark to this
+    Java.
     """
     check_installed()
     require_programs()
@@ -51,7 +50,7 @@ def require_programs() -> None:
 
 
 def check_installed() -> None:
-    """Raise ConfigError if PySpark is missing, or if its minor version is not that of ``SPARK``."""
+    """Raise ConfigError if PySpark is missing or its minor version differs from ``SPARK``."""
     try:
         import pyspark
     except ImportError as error:
@@ -69,7 +68,9 @@ def check_installed() -> None:
 
 
 def _find_spark_home() -> list[tuple[str, str]]:
-    """Return the version of the other Spark that PySpark starts instead of its own jars, or None."""
+    """Return the version of another Spark that PySpark would start instead of its own jars; None if there is
+    none.
+    """
     home = os.environ.get("SPARK_HOME")
     jars = Path(home).glob("jars/spark-core_*.jar") if home else ()
     names = [_CORE.fullmatch(jar.name) for jar in jars]
@@ -77,7 +78,7 @@ def _find_spark_home() -> list[tuple[str, str]]:
 
 
 def use_java() -> None:
-    """Point Spark to a supported Java, from JAVA_HOME, the path, or the installed ones, in this order.
+    """Point Spark to a supported Java from JAVA_HOME, ``PATH`` or the installed ones, in this order.
 
     Raises ConfigError with the versions found if none is supported.
     """

@@ -1,7 +1,7 @@
-"""Spark's own catalog for a first try: one directory, no server.
+"""Spark's own catalog for a trial: a directory without a server.
 
 Without a configured metastore, the table is in the catalog that Spark includes (the metastore of Hive 2.3
-with Derby, inside the driver's process). Only one process at a time can open it. So readers use it while the
+with Derby, inside the driver's process). Only one process at a time can open it, so readers use it while the
 stream is stopped, or read the files directly. A table in production needs a metastore
 (``flat.NAME.metastore``). Spark settings that name a catalog take precedence.
 """
@@ -31,13 +31,13 @@ def is_used(settings: FlatSettings) -> bool:
 
 
 def is_missing(settings: FlatSettings) -> bool:
-    """Whether the table is in Spark's own catalog, and nothing has created that catalog yet."""
+    """Whether the table is in Spark's own catalog and that catalog does not exist yet."""
     return is_used(settings) and not (Path(_local_path(settings.location)) / DIRECTORY).exists()
 
 
 def build_conf(settings: FlatSettings) -> dict[str, str]:
-    """Return the Spark settings of the catalog, none with a metastore.
-    Raises ConfigError if the table is not on a local disk.
+    """Return the Spark settings of the catalog, none with a metastore. Raises ConfigError if the table is not
+    on a local disk.
     """
     if not is_used(settings):
         return {}
@@ -55,12 +55,12 @@ def build_conf(settings: FlatSettings) -> dict[str, str]:
 
 
 def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any], None] | None:
-    """Return a function that opens the catalog in a JVM and closes it, so that the next open is fast; None if
-    not used.
+    """Return a function that opens and closes the catalog in a JVM, so that the next open is fast; None if it
+    is not used.
 
     The first open starts Derby, creates or checks the catalog's tables, and loads a third of all classes of a
-    driver. ``conf`` are the settings of the session; the metastore keeps its connections only for equal
-    settings.
+    driver. ``conf`` must be the settings of the session, because the metastore keeps its connections only for
+    equal settings.
     """
     if not is_used(settings):
         return None
@@ -81,11 +81,11 @@ def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any
 
 
 def make_directory(settings: FlatSettings) -> None:
-    """Create the table's directory for Derby's log if Spark's own catalog is used.
-    Raises ConfigError if that fails.
+    """Create the table's directory, for Derby's log, if Spark's own catalog is used. Raises ConfigError if
+    that fails.
 
-    Remove a catalog whose creation was interrupted, because Derby refuses to open it. It has no table yet.
-    The caller holds the table's lock.
+    If the creation of a catalog was interrupted, removes the catalog, because Derby refuses to open it. It
+    has no table yet. The caller holds the table's lock.
     """
     if not is_used(settings):
         return

@@ -1,4 +1,5 @@
-"""The cluster of ``spark.master`` and the driver: whether each is reachable for the other.
+"""Checks that the driver can reach the cluster of ``spark.master``, and makes the driver reachable for its
+executors.
 
 The checks need no JVM. Without them, Spark tries to reach a ResourceManager for a quarter of an hour, or ends
 with a stack trace if Hadoop is not configured.
@@ -6,11 +7,12 @@ with a stack trace if Hadoop is not configured.
 Executors on other machines connect to the driver, so it gets an address other than loopback, and ports of a
 known range, which a firewall can name. On YARN and Kubernetes, Spark gives each application its own secret;
 driver and executors authenticate each other and encrypt their traffic. A standalone cluster has one secret
-for all, which its administrator sets; there both are off unless ``spark.conf`` says otherwise.
+for all, which its administrator sets; there, authentication and encryption are off unless ``spark.conf`` says
+otherwise.
 
 In a pod, Spark also needs the pod's name and namespace: the pod then owns the executors, and Kubernetes
-removes them together. Executors in another namespace have no owner, because Kubernetes knows none across
-namespaces; they end when their driver ends.
+removes them with it. Executors in another namespace have no owner, because ownership in Kubernetes does not
+cross namespaces; they end when their driver ends.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ _VARIABLE: Final = re.compile(r"\$\{([\w.-]+)\}", re.ASCII)
 
 
 def require_configuration(master: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Raise ConfigError if the master is YARN and the environment has no configuration of it."""
+    """Raise ConfigError if the master is YARN and the environment does not name its configuration."""
     if master != "yarn":
         return
     directories = _find_directories(environment)
@@ -76,8 +78,8 @@ def require_configuration(master: str, environment: Mapping[str, str] = os.envir
 
 
 def require_reachable(master: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Connect to the cluster once;
-    raise Transient if no address of it answers, and ConfigError if there is none.
+    """Connect to the cluster once. Raises Transient if none of its addresses answers, and ConfigError if it
+    has no address.
 
     A master whose address only Spark can determine, such as one behind a proxy, counts as reachable.
     """
@@ -100,9 +102,7 @@ def require_reachable(master: str, environment: Mapping[str, str] = os.environ) 
 
 
 def find_addresses(master: str, environment: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
-    """Return the addresses of a master, one of which must answer; empty if they are unknown, or if there are
-    none.
-    """
+    """Return the addresses of a master, at least one of which must answer; none if they are unknown."""
     if master == "yarn":
         texts = _find_resource_managers(environment)
     elif master.startswith("spark://"):
@@ -143,8 +143,8 @@ def _read_addresses(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def make_reachable(spark: SparkSettings) -> SparkSettings:
-    """Return the settings with the driver's address and ports, authentication and encryption, if it has
-    executors; configured values take precedence.
+    """Add the driver's address and ports, authentication and encryption to the settings if it has executors;
+    configured values take precedence.
     """
     if spark.master.startswith("local"):
         return spark

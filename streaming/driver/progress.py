@@ -1,7 +1,7 @@
 """Progress events of a driver: one JSON object after every batch, for metrics and status.
 
 The events are ``started``, ``progress``, ``upkeep``, ``idle`` and ``stopped``. The daemon reads them line by
-line from a pipe, so the driver writes a line completely or not at all, and a reader that has gone does not
+line from a pipe, so the driver writes a line completely or not at all, and the end of the reader does not
 stop the stream.
 """
 
@@ -34,11 +34,13 @@ SOURCE_EXHAUSTED: Final = "source exhausted"
 
 
 def ignore_progress(event: Mapping[str, Any]) -> None:
-    """Do nothing with an event."""
+    """Ignore an event."""
 
 
 def write_lines_to(fd: int) -> ProgressListener:
-    """Return a listener that writes events to a file descriptor, one line each, until the reader is gone."""
+    """Return a listener that writes each event as a line to a file descriptor, until the reader has closed
+    it.
+    """
     gone = False
 
     def write(event: Mapping[str, Any]) -> None:
@@ -102,14 +104,14 @@ def upkeep_event(upkeep: UpkeepResult) -> dict[str, Any]:
 
 
 def _describe_upkeep(upkeep: UpkeepResult) -> dict[str, Any]:
-    """Return the counts; the open hours may be many, and only the commands show them."""
+    """Return the counts without the list of open hours, which may be long. Only the commands show it."""
     return {name: value for name, value in asdict(upkeep).items() if name != "open"}
 
 
 def report_rewrites(progress: ProgressListener) -> Callable[[str, int, int, int], None]:
-    """Return a listener for rewritten hours that reports each as an event.
+    """Return a listener that reports each rewritten hour as an event.
 
-    From the second hour of a pass the event has an estimate of the time for those left.
+    From the second hour of a pass on, the event has an estimate of the remaining time.
     """
     began_s = time.monotonic()
 
@@ -134,7 +136,7 @@ def report_rewrites(progress: ProgressListener) -> Callable[[str, int, int, int]
 
 
 def idle_event(lag: Mapping[int, int]) -> dict[str, Any]:
-    """Return the event of a driver that waits for its source, with the unread records as in ``batch_event``.
+    """Return the event of a driver that waits for its source, with the same ``lag`` as in ``batch_event``.
 
     Records of an open transaction wait until it ends, so a silent stream may have a lag.
     """

@@ -4,9 +4,9 @@ Between two batches it maintains the table (``streaming.upkeep.maintenance``), a
 batch or while the source is silent. Batches run in a thread of Spark, idle maintenance in the main thread;
 one lock serializes them, because a table has one writer.
 
-Progress events are values, one after every batch; the process that started the driver turns them into
-metrics. An error ends the run and reaches the caller unchanged, not as Spark's account of it. The supervisor
-decides whether to start the driver again.
+The driver reports a progress event after every batch; the process that started the driver turns events into
+metrics. An error ends the run and reaches the caller unchanged, not in the form in which Spark reports it.
+The supervisor decides whether to start the driver again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IDLE_REPORT_S: Final = 10.0
 
 
 class _Stopped(Exception):  # noqa: N818 - only Spark sees it and ends the query
-    """The run ends before this batch begins; it is the first batch of the next run."""
+    """Raised to end the run before this batch begins; the batch is the first one of the next run."""
 
 
 class Driver:
@@ -63,12 +63,12 @@ class Driver:
         self._reported_s = self._maintained_s = time.monotonic()
 
     def stop(self) -> None:
-        """Request the run to end after the current batch; may be called from a signal handler."""
+        """Request that the run ends after the current batch. A signal handler may call this."""
         self._stopping.set()
 
     def run(self, *, once: bool) -> StopReason:
-        """Read the stream until ``stop``, or with ``once`` until the source is exhausted.
-        Return which of the two ended it.
+        """Read the stream until ``stop``, or with ``once`` until the source is exhausted. Return which of the
+        two ended it.
 
         Raises TopicReplaced, StateLocked, Conflict, Inconsistent and other errors that need an operator, and
         Transient for temporary failures.
@@ -87,8 +87,8 @@ class Driver:
         finally:
             reason: StopReason = STOP_REQUESTED if self._stopping.is_set() else SOURCE_EXHAUSTED
             self._stopping.set()
-            # Wait for the current batch. A batch that waits for the lock gives up; otherwise Spark would wait
-            # for it.
+            # Wait for the current batch. A batch that waits for the lock is abandoned, because Spark would
+            # otherwise wait for it.
             with self._lock:
                 query.stop()
         if self._error is not None:
@@ -127,8 +127,7 @@ class Driver:
             self._error = error
             raise
         except Exception as error:
-            # Here the exception is complete. Spark's account of it later has the trace of this thread as its
-            # only message.
+            # Keep the exception here: later, Spark reports only this thread's stack trace, as a message.
             if (cause := run_error(read_causes(error))) is None:
                 raise
             self._error = cause
@@ -137,7 +136,7 @@ class Driver:
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Hold the lock. Raises _Stopped if the run is stopping."""
+        """Hold the lock during the block. Raises _Stopped if the run is stopping."""
         while not self._lock.acquire(timeout=WAIT_S):
             if self._stopping.is_set():
                 raise _Stopped
@@ -185,8 +184,8 @@ class Driver:
             self._progress(idle_event(self._read_lag()))
 
     def _read_lag(self) -> dict[int, int]:
-        """Return the lag of a silent stream;
-        empty if the broker does not answer, which ends the next batch.
+        """Return the lag of a silent stream; empty if the broker does not answer. The next batch then reports
+        the error.
         """
         last = self._parts.stream.records.last()
         with suppress(TidelineError):
@@ -203,7 +202,7 @@ def _count_lag(batch: StagedBatch, topic: Topic | None) -> dict[int, int]:
 
 
 def _read_layout(parts: Assembly, batch: int) -> Layout:
-    """Return the columns of the batch."""
+    """Return the column layout of the batch."""
     plan = parts.stream.records.plan(batch)
     assert plan is not None, batch
     return plan.layout

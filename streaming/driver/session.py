@@ -1,9 +1,9 @@
 """Creates the Spark session.
 
-Splitting depends on settings that differ from Spark's defaults (keys are compared exactly, nothing in a key
-is a variable), on a Java that Spark supports, and on a Kafka connector of exactly Spark's version. This
-module decides all of it, so that drivers, tests and benchmarks run alike. ``settings.conf`` takes precedence
-over everything except the settings that splitting requires.
+Splitting depends on settings that differ from Spark's defaults (Spark must compare keys exactly, and must not
+replace variables in them), on a Java that Spark supports, and on a Kafka connector of exactly Spark's
+version. This module decides all of it, so that drivers, tests and benchmarks run alike. ``settings.conf``
+takes precedence over everything except the settings that splitting requires.
 
 A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_errors`` classifies its
 failures.
@@ -69,7 +69,7 @@ CONF: Final = {
     "spark.driver.host": LOOPBACK,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    # One concurrent writer per hour instead of sorting every row by its hour.
+    # Use one concurrent writer for each hour instead of sorting all rows by hour.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     "spark.sql.orc.compression.codec": "zstd",
     # Hundreds of column names would make log lines and plans unreadable.
@@ -89,8 +89,8 @@ def start(
     Raises ConfigError if a supported PySpark, a program, a supported Java or the configuration of YARN is
     missing, or Spark refuses a setting, and Transient if the network, files, memory or the cluster failed.
 
-    ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. It
-    ignores their errors: they may only do work in advance that happens again later.
+    Each function in ``beside`` runs in a thread while the session starts, and receives the JVM. Its errors
+    are ignored, so it may only do work in advance that is repeated if missing.
 
     With ``kafka`` and without ``settings.jars``, Spark fetches the Kafka source of its version from the
     machine's Maven repository, unless Spark's own jars include it, as in the image. In this case, the driver
@@ -102,7 +102,7 @@ def start(
     archive = class_archive.build_conf(settings.conf)
     os.environ.setdefault("SPARK_CONF_DIR", class_archive.SETTINGS)  # quiet logs by default
     if settings.master.startswith("local"):
-        # Otherwise Spark resolves the machine's own name and fails to start if that is impossible.
+        # Without this setting, Spark resolves the machine's own name, and fails to start if that fails.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     jars = _choose_jars(settings, kafka=kafka)
     conf = {
@@ -130,8 +130,8 @@ def _working_directory() -> Iterator[None]:
     """Change to a directory for the files that Spark leaves in its working directory, until the JVM has
     started.
 
-    Its name is known, and others may write into the directory above it: raises ConfigError if it is not this
-    user's own.
+    Other users can predict its name and may write into the directory above it. So this raises ConfigError if
+    it does not belong to this user.
     """
     directory = Path(tempfile.gettempdir()) / f"tideline-spark-{os.getuid()}"
     with suppress(FileExistsError):
@@ -152,7 +152,7 @@ def _working_directory() -> Iterator[None]:
 
 
 def _make_absolute(paths: str) -> str:
-    """Return comma-separated paths with relative ones made absolute; URIs stay as they are."""
+    """Make relative paths in a comma-separated list absolute; URIs stay as they are."""
     return ",".join(
         path if "://" in path or path.startswith(("local:", "file:")) else str(Path(path).absolute())
         for path in paths.split(",")
@@ -180,7 +180,7 @@ def _choose_jars(settings: SparkSettings, *, kafka: bool) -> dict[str, str]:
 def _merge_jars(chosen: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
     """Return the user's jars and packages, such as an object store client, together with the chosen ones.
 
-    A user who names a Kafka source gets no other.
+    If the user names a Kafka source, no other is added.
     """
     artifact = KAFKA_SOURCE.partition(":")[2]
     merged = {}
@@ -217,7 +217,7 @@ def _create_session(
 
 
 def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that may be arguments of the JVM; the session sets the others in the JVM."""
+    """Return the settings that may be arguments of the JVM. The session sets the others later."""
     return {name: value for name, value in conf.items() if not SENSITIVE.search(name)}
 
 
@@ -244,7 +244,7 @@ def _run_beside(jvm: Any, call: Callable[[Any], None]) -> threading.Thread:
 
 
 def end_jvm() -> None:
-    """End the JVM of a stopped session and wait for its end, before which it writes its class archive."""
+    """End the JVM of a stopped session, and wait until it has written its class archive and ended."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark leaves its JVM until the process ends

@@ -1,11 +1,12 @@
 """The key log's database: address, engine, transactions, differences between dialects, and errors.
 
-A writing transaction that collides with another one (a deadlock, a lock held too long) is repeated as a
-whole, a few times. ``write`` takes its work as a function for that reason.
+If a writing transaction collides with another one (a deadlock, a lock held too long), ``write`` repeats it as
+a whole, a few times. For that reason, it takes the work as a function.
 
 SQLite runs in WAL mode with ``BEGIN IMMEDIATE`` for writers, so that several processes queue instead of
-failing on a lock upgrade. With ``synchronous=NORMAL`` a power loss may lose the newest transactions, but
-never a part of one. The positions of the sources then go back together with the requests read up to them.
+failing on a lock upgrade. With ``synchronous=NORMAL``, a power failure may lose the newest transactions, but
+never a part of one. The requests and the positions of their sources are in the same transactions, so both are
+lost together and read again.
 
 No SQLAlchemy error leaves this package: ``convert_errors`` raises errors of Tideline's tree instead. Neither
 messages nor tracebacks show values or passwords. The engine hides parameters, and an error has only the first
@@ -67,7 +68,7 @@ Result = TypeVar("Result")
 
 
 class Database:
-    """An open database. Safe for several threads; ``close`` closes it."""
+    """An open database. Thread-safe. Call ``close`` at the end."""
 
     def __init__(self, address: str, password: str | None = None) -> None:
         url = parse_address(address, password)
@@ -87,8 +88,7 @@ class Database:
             yield connection
 
     def write(self, work: Callable[[Connection], Result]) -> Result:
-        """Run ``work`` in a transaction, and repeat it after a collision with another one.
-        It takes effect when ``work`` has returned.
+        """Run ``work`` in a transaction, which commits when ``work`` returns; repeat it after a collision.
 
         Raises errors of the database as ``convert_errors`` does; errors of ``work`` pass through.
         """
@@ -119,7 +119,7 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[Mapping[str,
     if not rows:
         return
     if connection.dialect.name in {"mysql", "mariadb"}:
-        # INSERT IGNORE would also cut texts that are too long.
+        # INSERT IGNORE would also truncate texts that are too long.
         first = next(iter(table.primary_key))
         upsert = mysql.insert(table).on_duplicate_key_update({first.name: first})
         connection.execute(upsert, list(rows))
@@ -133,8 +133,8 @@ def upsert(
     rows: Sequence[Mapping[str, Any]],
     changes: Mapping[str, Merge],
 ) -> None:
-    """Insert the rows; if a primary key exists,
-    set each column of ``changes`` from its stored and its new value.
+    """Insert the rows. If a primary key exists, set each column in ``changes`` from its stored and its new
+    value.
 
     The rows must have different primary keys, which PostgreSQL requires. They must be in the order of the
     primary key, so that two writers take their locks in the same order.
@@ -202,8 +202,8 @@ def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
 
 
 def _keep_wal(connection: SqliteConnection) -> None:
-    """Set WAL mode on a new file, with retries:
-    if several processes do so at once, SQLite refuses all but one without waiting.
+    """Set WAL mode on a new file. Retries, because SQLite refuses without waiting if several processes do so
+    at once.
     """
     deadline_s = time.monotonic() + SQLITE_WAIT_S
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
@@ -260,8 +260,8 @@ def make_directory(url: URL) -> None:
 
 @contextmanager
 def convert_errors(address: str) -> Iterator[None]:
-    """Convert every SQLAlchemy error of the block to an error of Tideline's tree.
-    ``address`` must not contain the password.
+    """Convert every SQLAlchemy error of the block to an error of Tideline's tree. ``address`` must not
+    contain the password.
     """
     try:
         yield

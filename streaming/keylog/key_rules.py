@@ -1,8 +1,8 @@
-"""Key rules: decisions that users make about keys on the command line (always a column,
-never a column, or of a given type).
+"""Key rules: users' decisions about keys from the command line (always a column, never a column, or a given
+type).
 
-The configuration file can hold the same rules. Rules from the command line are added to them and override
-them in case of a contradiction. A key cannot be always and never a column: the newer rule replaces the older
+The configuration file can contain the same rules. Rules from the command line are added to these, and
+override them if they contradict. A key cannot be always and never a column: the newer rule replaces the older
 one.
 """
 
@@ -26,7 +26,7 @@ from streaming.keylog.schema import PATH_CHARS, USER_CHARS, digest, rule_table
 
 
 class RuleKind(StrEnum):
-    """Requirement of a rule."""
+    """The kind of a rule."""
 
     ALWAYS = "always"
     SKIP = "skip"
@@ -48,12 +48,12 @@ class KeyRule:
 
     @property
     def text(self) -> str:
-        """The key or pattern, as users write it."""
+        """The key or pattern in the form in which users write it."""
         return self.subject.text if isinstance(self.subject, KeyPath) else self.subject
 
     def replaces(self, other: KeyRule) -> bool:
-        """Whether this rule replaces ``other``, a rule of the same flat table:
-        the same rule, or the opposite one.
+        """Whether this rule replaces ``other``, a rule of the same flat table: the same rule, or the opposite
+        one.
         """
         return self.text == other.text and (
             self.kind is other.kind or RuleKind.SKIP in {self.kind, other.kind}
@@ -62,15 +62,15 @@ class KeyRule:
 
 @dataclass(frozen=True, slots=True)
 class KeyRuleSet:
-    """All key rules of one flat table, in the form of ``FlatRules``."""
+    """All key rules of one flat table, grouped as in ``FlatRules``."""
 
     always: frozenset[KeyPath]
     skip: tuple[str, ...]
     pins: Mapping[KeyPath, ColumnType]
 
     def apply_to(self, configured: FlatRules) -> FlatRules:
-        """Return the configured rules with these rules added.
-        These override the configuration: a key skipped here leaves its whitelist.
+        """Return the configured rules with these rules added. These override the configuration: a key skipped
+        here leaves its whitelist.
 
         Raises ConfigError if the whitelist exceeds the limit on columns.
         """

@@ -1,13 +1,14 @@
 """The key log: records requested keys together with the position up to which their source was read.
 
-One row stands for a key of a raw table that a user requested on a day, through a query text (its fingerprint)
-found in a source. A query that runs every minute is one row a day with a count. The log therefore grows with
-the number of different queries, not of runs.
+One row stands for a key of a raw table that a user requested on one day, through a query text (its
+fingerprint) found in a source. A query that runs every minute is one row a day with a count. The log
+therefore grows with the number of different queries, not with the number of runs.
 
 The position of the source changes in the same transaction, so recording a batch again is harmless. A batch
 whose position is already stored has no effect. The log refuses a batch that does not continue from the
-position that it last saw: two miners of one source would count everything twice. If a source has no position
-(standard input), a repetition increases counts, but not users and days, which determine the ranks of keys.
+position that this process last read or wrote, because two miners of one source would count everything twice.
+If a source has no position (standard input), a repetition increases counts, but not users and days, which
+determine the ranks of keys.
 """
 
 from __future__ import annotations
@@ -63,9 +64,7 @@ class RecordResult:
 
 
 class KeyLog:
-    """An open key log; a context manager.
-    Safe for several threads, and for several processes on one database.
-    """
+    """An open key log; a context manager. Thread-safe, and several processes may use one database."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self.database = database
@@ -90,8 +89,8 @@ class KeyLog:
         return cls(database, clock)
 
     def position(self, source: str) -> str | None:
-        """Return the position up to which ``source`` was read, None at first.
-        ``record`` continues from there.
+        """Return the position up to which ``source`` was read, None if it was never read. ``record``
+        continues from there.
         """
         with self.database.read() as connection:
             position = _stored_position(connection, source, lock=False)
@@ -99,7 +98,7 @@ class KeyLog:
         return position
 
     def record(self, requests: Iterable[KeyRequest], *, source: str, position: str | None) -> RecordResult:
-        """Record ``requests`` and the position up to which ``source`` was read, both or neither.
+        """Record ``requests`` and the position up to which ``source`` was read, in one transaction.
 
         Raises Conflict if another process has read the source since ``position(source)``, and
         KeyLogUnavailable if the database fails, in which case nothing is recorded.
@@ -126,7 +125,7 @@ class KeyLog:
         return RecordResult(rows, refused) if is_new else RecordResult(0, refused, is_repeated=True)
 
     def _advance(self, connection: Connection, source: str, position: str, now_s: int) -> bool:
-        """Advance the source's position; return False if it is already there."""
+        """Advance the source's position; return False if the position is already stored."""
         stored = _stored_position(connection, source, lock=True)
         if stored == position:
             return False

@@ -1,9 +1,9 @@
-"""Reads the key log: the requested keys of the last days,
-as ``state.columns.demand`` ranks them, and single rows for display.
+"""Reads the key log: the requested keys of the last days, ranked by ``state.columns.demand``, and single rows
+for display.
 
 One statement reads the window, so the answer is a consistent state of the database. The database groups the
-rows by key, user and day. This module does the rest, because quotas need the names of the distinct users, and
-ranks the distinct days over all users.
+rows by key, user and day. This module aggregates further, because quotas need the names of the distinct
+users, and ranks need the distinct days over all users.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """A filter for rows of the log; None does not restrict a field."""
+    """A filter for rows of the log. A field that is None matches every value."""
 
     raw_table: str | None = None
     user: str | None = None
@@ -76,7 +76,7 @@ def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[Requeste
             each.days.add(day)
             each.count += int(count)
             each.first_s, each.last_s = min(each.first_s, first_s), max(each.last_s, last_s)
-        # Reads keys last: the log stores a key before, or together with, the requests for it.
+        # Read keys last, because the log stores a key before the requests for it, or together with them.
         named = select(key_table.c.digest, key_table.c.members).where(key_table.c.raw_table == raw_table)
         members = {
             digest: decode_members(text) for digest, text in connection.execute(named) if digest in totals
@@ -92,7 +92,9 @@ def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[Requeste
 
 
 def read_last_request_days(log: KeyLog, raw_table: str) -> dict[KeyPath, int]:
-    """Return the last day with a request of each key (days since 1970, UTC), even before the window."""
+    """Return for each key the last day with a request (days since 1970, UTC), even if it is before the
+    window.
+    """
     with log.database.read() as connection:
         query = select(key_table.c.members, key_table.c.last_day).where(key_table.c.raw_table == raw_table)
         return {decode_members(members): day for members, day in connection.execute(query)}

@@ -1,4 +1,4 @@
-"""Migrates a database to the newest schema, exactly once, even if several processes open it at the same time.
+"""Migrates a database to the newest schema exactly once, even if several processes open it at the same time.
 
 Alembic's version table holds the current version. A process that finds an older version, or none, proceeds as
 follows:
@@ -13,7 +13,8 @@ A separate connection holds the lock until the scripts are committed. With an ea
 process would still find the older version. SQLite and PostgreSQL apply all of the scripts or none; MySQL
 commits every statement, so scripts are repeatable.
 
-It refuses a newer schema: an older program would not write everything that the newer one relies on.
+The migrator refuses a newer schema, because an older program would not write everything that a newer one
+needs.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _refuse_newer(stored: str | None, address: str) -> None:
 
 @contextmanager
 def _lock(database: Database) -> Iterator[None]:
-    """Hold the database's lock. On SQLite the write transaction serves as the lock."""
+    """Hold the database's lock during the block. On SQLite, the write transaction is the lock."""
     if database.dialect == "sqlite":
         yield
         return
@@ -114,7 +115,7 @@ def _lock(database: Database) -> Iterator[None]:
 
 @contextmanager
 def _named_lock(holder: Connection, address: str) -> Iterator[None]:
-    """Hold MySQL's or MariaDB's lock, which belongs to the connection and not to the transaction."""
+    """Hold MySQL's or MariaDB's lock during the block. It belongs to the connection, not the transaction."""
     name = {"name": f"{holder.engine.url.database}.{VERSION_TABLE}"[-64:], "wait": LOCK_WAIT_S}
     if holder.scalar(text("SELECT GET_LOCK(:name, :wait)"), name) != 1:
         raise KeyLogUnavailable(

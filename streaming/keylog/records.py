@@ -38,7 +38,7 @@ _MARK: Final = "deflated:"
 
 @dataclass(frozen=True, slots=True)
 class KeyRequest:
-    """A key in a query that ran."""
+    """A use of a key in a query that ran."""
 
     raw_table: str
     """``db.table`` or the directory whose JSON the query reads."""

@@ -1,8 +1,8 @@
 """Retention: deletes rows that are too old to count, a bounded number in each transaction.
 
-Retention deletes a key when its newest request is too old. A request recorded at the same moment updates that
-day and locks the key's row until committed. The deletion checks the day once more and therefore keeps the
-key.
+Retention deletes a key when the day of its newest request is too old. If another process records a request at
+the same moment, it updates that day and locks the key's row until it commits. The deletion then checks the
+day once more and keeps the key.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def count_old_rows(log: KeyLog, keep_days: int) -> DeletedRows:
 
 
 def delete_old_rows(log: KeyLog, keep_days: int, transactions_max: int = TRANSACTIONS_MAX) -> DeletedRows:
-    """Delete requests older than the last ``keep_days`` days (including today),
-    then keys without requests, then old changes.
+    """Delete requests older than the last ``keep_days`` days (including today), then keys without requests,
+    then old changes.
     """
     before = _first_kept_day(log, keep_days)
     rows, is_complete = _delete(log, _REQUESTS, before, transactions_max)
@@ -65,8 +65,8 @@ def delete_old_rows(log: KeyLog, keep_days: int, transactions_max: int = TRANSAC
 
 @dataclass(frozen=True, slots=True)
 class _ExpiringRows:
-    """A kind of rows that expire:
-    their table, and the column that holds their time in units of ``unit_s`` seconds.
+    """A kind of rows that expire: their table, and the column that holds their time in units of ``unit_s``
+    seconds.
     """
 
     table: Table
@@ -88,7 +88,7 @@ def _first_kept_day(log: KeyLog, keep_days: int) -> int:
 
 
 def _delete(log: KeyLog, kind: _ExpiringRows, before_day: int, transactions_max: int) -> tuple[int, bool]:
-    """Delete old rows; return their number, and whether none are left."""
+    """Delete some old rows; return their number, and whether all are deleted."""
     rows = 0
     for _ in range(transactions_max):
         deleted = log.database.write(lambda connection: _delete_some(connection, kind, before_day))

@@ -1,12 +1,12 @@
 """The tables of the key log, for SQLite, MySQL/MariaDB and PostgreSQL.
 
 Operators may query this database with SQL, and other programs may share it. Tables therefore have a common
-prefix, and texts are stored as texts. Texts do not serve as identities, because a key may have 1,024
-characters while old InnoDB indexes 767 bytes. Identities are 16-byte digests (``digest``), and the longest
-primary key has 289 bytes.
+prefix, and texts are stored as texts. Texts cannot be primary keys, because a key may have 1,024 characters,
+and old versions of InnoDB index only 767 bytes. Instead, primary keys contain 16-byte digests (``digest``);
+the longest one has 289 bytes.
 
-``request_table`` is clustered by day: the window of the last k days is one range of the primary key, and so
-are the rows that retention deletes. Texts compare byte by byte on every server; MySQL's default would treat
+``request_table`` is ordered by day: the rows of the last k days are one range of the primary key, and so are
+the rows that retention deletes. Texts compare byte by byte on every server; MySQL's default would treat
 ``Foo`` and ``foo`` as equal.
 
 These definitions are the newest version of the schema; ``migrations`` holds the steps that lead to it. Column
@@ -129,8 +129,8 @@ change_table: Final = Table(
 
 
 def digest(*parts: str) -> bytes:
-    """Return 16 bytes that identify these texts in this order.
-    Lengths are included, so different lists differ.
+    """Return 16 bytes that identify these texts in this order. Lengths are included, so different lists
+    differ.
     """
     hashed = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:

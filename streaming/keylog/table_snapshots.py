@@ -1,8 +1,8 @@
 """Snapshots of flat tables, and the history of their columns.
 
-A table's Spark driver writes a snapshot after each batch. The status page and the command line, which access
-neither Spark nor the metastore, read it. Writing is idempotent: a replayed batch writes the same version and
-the same changes. A driver that was overtaken does not replace a newer version with an older one.
+A table's Spark driver writes a snapshot after each batch. The status page and the command line read it, so
+they need neither Spark nor the metastore. Writing is idempotent: a repeated batch writes the same version and
+the same changes. A slow driver does not replace a newer version with an older one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ColumnChange:
 
 
 def save_snapshot(log: KeyLog, table: TableSnapshot, changes: Sequence[ColumnChange] = ()) -> None:
-    """Store the snapshot and the new changes, both or neither.
+    """Store the snapshot and the new changes, in one transaction.
 
     A version older than the stored one only adds to the history. Raises LimitExceeded for a document above 8
     MiB.

@@ -1,4 +1,4 @@
-"""Aliases in a scanned text: names of raw tables, and names given to values that calls extract.
+"""Finds the aliases in a scanned text: of raw tables, and of values that calls extract.
 
 Without a parser there are no scopes, so a name may mean anything that the text defines for it anywhere. The
 scanner uses only names with a single meaning.
@@ -78,7 +78,7 @@ _NO_ALIAS: Final = frozenset(
 
 @dataclass(slots=True)
 class NamedValue:
-    """Meaning of a name: the position of the value, and the index among its keys."""
+    """The meaning of a name: the position of the call that extracts the value, and the index of the key."""
 
     at: int
     which: int = 0
@@ -96,7 +96,7 @@ class Aliases:
     named: dict[str, list[NamedValue]] = field(default_factory=dict)
 
     def find(self, positions: list[int]) -> None:
-        """Find all names. ``positions`` holds the positions of the calls."""
+        """Find all names. ``positions`` are the positions of the calls."""
         self._find_tables()
         for at in positions:
             self._find_names(at)
@@ -104,7 +104,7 @@ class Aliases:
             self._find_column_aliases(at)
 
     def raw_of(self, column: str) -> list[tuple[RawTable, bool]]:
-        """Return the raw tables in the text whose JSON column has this name."""
+        """Return the raw tables in the text that have a JSON column of this name."""
         return list(
             {
                 table.name: (table, is_view)
@@ -131,8 +131,8 @@ class Aliases:
                 self.raw[alias_name] = table
 
     def _find_names(self, at: int) -> None:
-        """Record the names of the values that the call at ``at`` extracts:
-        ``f(…) AS a``, ``f(…) a``, ``VIEW f(…) t AS a, b``.
+        """Record the names of the values that the call at ``at`` extracts: ``f(…) AS a``, ``f(…) a``, ``VIEW
+        f(…) t AS a, b``.
         """
         end = self.tokens.end_of_fields(self.tokens.end_of_bracket(at + 1))
         if self.tokens.lower_name(at - 1) in {"view", "outer"}:

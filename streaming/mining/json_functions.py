@@ -40,7 +40,7 @@ class JsonFunction:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A key, as named by a call."""
+    """A key that a call names."""
 
     members: tuple[str, ...]
     ends_in_array: bool = False
@@ -114,8 +114,8 @@ _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 
 def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunction]:
-    """Return all functions by lower-case name without database.
-    A user-defined function replaces a built-in one of the same name.
+    """Return all functions by lower-case name without database. A user-defined function replaces a built-in
+    one of the same name.
     """
     own = {
         each.name.lower().rpartition(".")[2]: JsonFunction(
@@ -127,7 +127,7 @@ def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunctio
 
 
 def parse_path(text: str, style: Style) -> Path | Unresolved:
-    """Return the key that an argument names, or the reason why it names none.
+    """Return the key that an argument names, or the reason why it does not name one.
 
     Ignores blanks before a member of a JSON path, as Spark does; Hive looks for a member whose name begins
     with them.
@@ -151,23 +151,23 @@ def parse_path(text: str, style: Style) -> Path | Unresolved:
 
 
 def parse_chain(texts: Sequence[str]) -> Path | Unresolved:
-    """Return the key whose members are separate arguments; a single one may be dotted, as in Snowflake."""
+    """Return the key whose members are separate arguments. A single one may have dots, as in Snowflake."""
     style = Style.DOTTED if len(texts) == 1 else Style.MEMBER
     return join_paths([parse_path(text, style) for text in texts])
 
 
 def parse_member(text: str) -> Path | Unresolved:
-    """Return the key in brackets and quotes, in which ``$`` is a character like any other."""
+    """Return the key in brackets and quotes, in which ``$`` has no special meaning."""
     return Path((text,)) if text.startswith("$") and "{" not in text else parse_path(text, Style.MEMBER)
 
 
 def parse_operand(text: str) -> Path | Unresolved:
-    """Return the key behind ``->`` and ``->>``: a JSON path (MySQL, SQLite) or one member (PostgreSQL)."""
+    """Return the key after ``->`` and ``->>``: a JSON path (MySQL, SQLite) or one member (PostgreSQL)."""
     return parse_path(text, Style.JSON_PATH if text.startswith("$") else Style.MEMBER)
 
 
 def parse_path_array(text: str) -> Path | Unresolved:
-    """Return the key behind ``#>`` and ``#>>``: ``{a,b}``."""
+    """Return the key after ``#>`` and ``#>>``: ``{a,b}``."""
     if not (text.startswith("{") and text.endswith("}")):
         return Unresolved.BAD_PATH
     names = [name.strip().strip('"') for name in text[1:-1].split(",")]
@@ -177,8 +177,8 @@ def parse_path_array(text: str) -> Path | Unresolved:
 
 
 def join_paths(paths: Sequence[Path | Unresolved], *, ends_in_array: bool = False) -> Path | Unresolved:
-    """Return the key of all paths joined, up to the first array, or the reason why one of the paths names no
-    key.
+    """Return the key of all paths joined, up to the first array, or the reason why one of the paths does not
+    name a key.
     """
     members: list[str] = []
     for path in paths:
@@ -203,8 +203,8 @@ _DEPTH_MAX: Final = 32
 
 @lru_cache(maxsize=1_024)
 def parse_schema(text: str) -> Schema | None:
-    """Return the fields of a schema in Spark's DDL form;
-    None for any other text, or if the type is not a struct.
+    """Return the fields of a schema in Spark's DDL form; None for any other text, or if the type is not a
+    struct.
     """
     if len(text) > _CHARS_MAX or text.lstrip()[:1] in {"{", '"'}:
         return None

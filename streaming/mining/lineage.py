@@ -1,9 +1,8 @@
 """Lineage: the raw column that a value was extracted from, and the members that lead to it.
 
 ``u = get_json_object(json, '$.user')`` followed by ``get_json_object(u, '$.id')`` requests ``user.id``. It
-requests ``user`` only if ``u`` itself is used too. Each value therefore records whether the query extracted
-something from it (``is_base``) and used it (``is_used``). The keys are determined when the whole text has
-been read.
+requests ``user`` only if ``u`` itself is used too. Each value therefore records whether the query extracts
+something from it (``is_base``) and uses it (``is_used``). The keys follow once the whole text has been read.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from streaming.mining.model import MinedKeys, Parser, RawTable, Unresolved
 
 @dataclass(slots=True, eq=False)
 class ValueOrigin:
-    """A value extracted from a raw column; without members, the column itself."""
+    """A value extracted from a raw column. Without members, it is the column itself."""
 
     table: RawTable
     members: tuple[str, ...] = ()
@@ -46,7 +45,7 @@ class Lineage:
     _origins: list[ValueOrigin] = field(default_factory=list)
 
     def root(self, table: RawTable, *, is_view: bool = False) -> ValueOrigin:
-        """Return a reference to the raw column."""
+        """Return the value of the raw column itself."""
         return self._add(ValueOrigin(table, is_view=is_view))
 
     def below(self, document: Value, path: Path | Unresolved) -> Value:
@@ -66,7 +65,7 @@ class Lineage:
         return tuple(self._below(base, path) for base in document)
 
     def parse(self, document: Value, schema: Schema | None) -> Value:
-        """Return the document as a struct, as by ``from_json(document, schema)``."""
+        """Return the struct that ``from_json(document, schema)`` makes of a document."""
         if document is None:
             self.unresolved[Unresolved.EXPRESSION] += 1
             return None
@@ -82,7 +81,7 @@ class Lineage:
         )
 
     def fields(self, value: Value, names: Iterable[str]) -> Value:
-        """Return ``value.a.b``; () if the value is a text."""
+        """Return the value of ``value.a.b``; () if ``value`` is a text."""
         for name in names:
             if value is None:
                 return None
@@ -92,7 +91,7 @@ class Lineage:
         return value
 
     def element(self, base: ValueOrigin) -> ValueOrigin:
-        """Return ``value[0]``, which lies within the key of the array."""
+        """Return the value of ``value[0]``, which belongs to the key of the array."""
         base.is_base = True
         return self._add(
             ValueOrigin(
@@ -105,7 +104,7 @@ class Lineage:
         )
 
     def use(self, value: Value) -> None:
-        """Mark the value itself as used."""
+        """Mark a value as used itself."""
         for each in value or ():
             each.is_used = True
 

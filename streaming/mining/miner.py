@@ -7,8 +7,8 @@ A text passes up to four steps, and most texts of a query log stop at one of the
 3. the parsers of its dialects, one after the other;
 4. the scanner, for texts that no parser accepts.
 
-The miner remembers a limited number of fingerprints. It reads a text with a dropped one again, with the same
-result.
+The miner remembers a limited number of fingerprints. If it has dropped the fingerprint of a text, it reads
+the text again, with the same result.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class KeySink(Protocol):
 
 
 class Question(NamedTuple):
-    """A text to be read."""
+    """A text to read."""
 
     text: str
     form: Form
@@ -96,7 +96,7 @@ class Miner:
     """Finds the keys that texts request, and remembers them by fingerprint. Not thread-safe."""
 
     def __init__(self, rules: MiningRules, reader: TextReader | None = None) -> None:
-        """``reader`` reads texts in place of this object, such as ``text_worker.TextWorker``."""
+        """``reader``, for example ``text_worker.TextWorker``, reads texts instead of this object."""
         self.rules = rules
         self._reader = reader or self
         self._functions = functions_by_name(rules.functions)
@@ -104,13 +104,13 @@ class Miner:
         self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
 
     def mine(self, query: QueryText) -> tuple[str, MinedKeys]:
-        """Return the text's fingerprint and the keys it requests.
-        The fingerprint is "" if the text cannot use a raw table.
+        """Return the text's fingerprint and the keys it requests. The fingerprint is "" if the text cannot
+        use a raw table.
         """
         return self.mine_all([query])[0]
 
     def mine_all(self, queries: Sequence[QueryText]) -> list[tuple[str, MinedKeys]]:
-        """Return the fingerprint and the keys of each text, as ``mine`` does; texts are read together."""
+        """Return the fingerprint and the keys of each text, like ``mine``, but read new texts together."""
         marks = [self._mark(query) for query in queries]
         unread = {
             (mark, query.database): Question(query.text, form, query.database)
@@ -130,7 +130,7 @@ class Miner:
         return answers
 
     def _mark(self, query: QueryText) -> tuple[str, Form, MinedKeys]:
-        """Return the fingerprint and form of a text; "" and the answer if it need not be read."""
+        """Return the fingerprint and the form of a text; if it need not be read, "" and its keys."""
         if len(query.text) > self.rules.text_chars:
             may_use = self._tables.may_use(query.text[: self.rules.text_chars])
             return "", query.form, TOO_LARGE if may_use else NOTHING
@@ -202,14 +202,14 @@ class Miner:
         yield from (table for table, _ in aliases.raw.values())
 
     def _is_deep(self, text: str) -> bool:
-        """Whether a text is too long or too deeply nested for a parser, which recurses."""
+        """Whether a text is too long or too deeply nested for a recursive parser."""
         may_be_deep = len(text) > _SHORT_CHARS or text.count("(") > self.rules.nesting
         is_deep = may_be_deep and measure_nesting(text) > self.rules.nesting
         return is_deep or len(text) > self.rules.parsed_chars
 
     def _scan(self, text: str, form: Form, database: str, depth_max: int) -> MinedKeys:
-        """Scan a text, then the contents of its strings:
-        SQL inside a program, or inside SQL that no parser accepts.
+        """Scan a text, then the contents of its strings: SQL inside a program, or inside SQL that no parser
+        accepts.
         """
         tokens = TokenList(text, self._functions, is_trino=form is Form.TRINO)
         scan = Scanner(tokens, Aliases(tokens, self._tables, database), self._functions)
@@ -223,8 +223,8 @@ class Miner:
 
 
 def _order_dialects(text: str, form: Form) -> Iterator[Parser]:
-    """Yield the dialects in which a text is parsed, in order:
-    Hive's parser reads ``json:a`` as a column and its alias.
+    """Yield the dialects to try, in order. The order matters: Hive's parser reads ``json:a`` as a column and
+    its alias.
     """
     has_colon = form is Form.SQL and ":" in text and _HAS_COLON.search(text) is not None
     yield from _COLON_DIALECTS if has_colon else _DIALECTS[form]
@@ -245,8 +245,8 @@ def _join(results: list[MinedKeys], parser: Parser = Parser.SCANNER) -> MinedKey
 def mine(
     source: QuerySource, miner: Miner, sink: KeySink, *, is_stopped: Callable[[], bool] = lambda: False
 ) -> MiningReport:
-    """Mine everything behind the recorded position of ``source``.
-    Stops early between two batches if ``is_stopped`` returns True.
+    """Mine everything after the recorded position of ``source``. Ends early, between two batches, if
+    ``is_stopped`` returns True.
 
     Raises the errors of the source and the sink; batches recorded before stay recorded.
     """

@@ -1,9 +1,8 @@
-"""Input and output of mining:
-query texts, the rules for mining them, and the keys that they request from raw tables.
+"""Input and output of mining: query texts, rules, and the keys that the texts request from raw tables.
 
 A raw table is a table with a column that holds whole JSON events. Mining concerns only such columns; a call
-on another table's column requests nothing. If a call may concern a raw column and cannot be followed, it is
-counted under its reason and yields no key, because a wrong key would become a column.
+on another table's column requests nothing. If a call may concern a raw column but its value cannot be traced,
+the call counts as unresolved with its reason, and gives no key, because a wrong key would become a column.
 """
 
 from __future__ import annotations
@@ -36,24 +35,24 @@ class Form(StrEnum):
 
 
 class Parser(StrEnum):
-    """The reader that handled a text."""
+    """The parser that has read a text."""
 
     NONE = "none"
-    """None: the text does not name the JSON of a raw table."""
+    """No parser: the text does not name the JSON of a raw table."""
     HIVE = "hive"
     DATABRICKS = "databricks"
     TRINO = "trino"
     PYTHON = "python"
-    """Python's own; of the functions that it calls, and of the queries in its strings."""
+    """Python's own parser, for the calls in a program and the queries in its strings."""
     SCANNER = "scanner"
     PLAN = "plan"
 
 
 class Unresolved(StrEnum):
-    """Why a use of a raw column gave no key."""
+    """The reason why a use of a raw column gave no key."""
 
     EXPRESSION = "expression"
-    """The document is computed: ``regexp_replace(json, …)``, an element of an exploded array."""
+    """The document is computed: ``regexp_replace(json, …)``, or an element of an exploded array."""
     PATH = "path-not-literal"
     """The path is computed or bound: ``concat('$.', x)``, ``?``."""
     VARIABLE = "variable"
@@ -74,7 +73,7 @@ class Unresolved(StrEnum):
 
 
 class Style(StrEnum):
-    """How a function's arguments name keys."""
+    """The way in which a function's arguments name keys."""
 
     DOTTED = "dotted"
     """``'a.b'``"""
@@ -86,7 +85,7 @@ class Style(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """One query, as a source provides it."""
+    """One query from a source."""
 
     text: str
     user: str
@@ -167,9 +166,7 @@ class MiningRules:
 
 @dataclass(frozen=True, slots=True)
 class MinedKeys:
-    """The keys that a text requests, distinct and sorted,
-    and the number of uses that could not be followed, by reason.
-    """
+    """The distinct keys that a text requests, sorted, and the number of unresolved uses by reason."""
 
     keys: tuple[tuple[RawTable, KeyPath], ...] = ()
     unresolved: Counter[Unresolved] = field(default_factory=Counter)

@@ -1,10 +1,10 @@
-"""Reads one Python program: the queries in its strings,
-and the columns that PySpark's functions extract from a raw column.
+"""Reads one Python program: the queries in its strings, and the columns that PySpark's functions extract from
+a raw column.
 
-DataFrames are not followed, because a program passes them through functions and loops. As in a text that no
-parser accepts, a column named ``json`` is that of the only raw table that the program reads; if it reads
-several with such a column, the use is counted as ambiguous. Names that ``withColumn``, ``alias`` and
-assignments give to a value once are followed.
+The reader does not trace DataFrames, because programs pass them through functions and loops. As in a text
+that no parser accepts, a column named ``json`` belongs to the only raw table that the program reads; if the
+program reads several raw tables with such a column, the use counts as ambiguous. The reader does trace names
+that ``withColumn``, ``alias`` and assignments give to a value once.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _TABLE: Final = re.compile(r"`?[\w]+`?(?:\.`?\w+`?){0,2}")
 
 
 class ProgramReader:
-    """Reads one program. Call ``run`` once.
-    ``read_query`` reads a text as SQL, ``find_tables`` lists the raw tables that it names.
+    """Reads one program. Call ``run`` once. ``read_query`` reads a text as SQL. ``find_tables`` returns the
+    raw tables that a text names.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class ProgramReader:
                     yield self._read_query(text)
 
     def _read_fragments(self, call: ast.Call) -> Iterator[MinedKeys]:
-        """Read the expressions of ``selectExpr("get_json_object(json, '$.a') AS a")``
-        as a query of the only raw table.
+        """Read the expressions of ``selectExpr("get_json_object(json, '$.a') AS a")`` as a query of the only
+        raw table.
         """
         if function_of(call) not in _FRAGMENT_FUNCTIONS:
             return
@@ -130,9 +130,7 @@ class ProgramReader:
                 self._named.setdefault(name.lower(), []).append(node.func.value)
 
     def _extract(self, call: ast.Call) -> list[Value] | None:
-        """Return a value for each key that a call extracts;
-        None if it is not a call of a JSON function on a column.
-        """
+        """Return a value for each key that a call extracts; None if it calls no JSON function on a column."""
         function = self._functions.get(function_of(call))
         if function is None or len(call.args) <= function.document:
             return None
@@ -199,8 +197,8 @@ class ProgramReader:
         return None
 
     def _member(self, base: ast.expr, field: str | None) -> Value:
-        """Read ``df.json``, ``df["json"]``, ``F.col("j").a`` and ``F.col("j")[0]``:
-        a column, or a field or an element of one.
+        """Read ``df.json``, ``df["json"]``, ``F.col("j").a`` and ``F.col("j")[0]``: a column, or a field or
+        an element of one.
         """
         if not self._is_column(base):
             return None if field is None else self._name(field)
@@ -276,7 +274,7 @@ class ProgramReader:
         return ()
 
     def _use(self, node: ast.AST) -> None:
-        """Mark a column as used that is not a part of another expression."""
+        """Mark a column that is not a part of another expression as used."""
         if isinstance(node, ast.Call) and function_of(node) in _BY_NAME:
             for name in filter(None, map(text_of, node.args)):
                 if name.split(".", 1)[0].strip("`").lower() in self._names:

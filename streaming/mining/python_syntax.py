@@ -1,6 +1,6 @@
-"""Python programs as syntax trees: texts written out, names of called functions, and schemas.
+"""Reads Python programs as syntax trees: literal texts, names of called functions, and schemas.
 
-It parses a program and never runs it. Only literal parts of a text have known content; the rest of it is
+It parses a program and never runs it. Only the literal parts of a text are known; every other part is
 ``VARIABLE``.
 """
 
@@ -33,7 +33,7 @@ _MAGIC: Final = re.compile(r"^# MAGIC ?(.*)$", re.MULTILINE)
 
 
 def is_program(text: str) -> bool:
-    """Whether a text looks like a program, rather than a statement."""
+    """Whether a text looks like a program and not like an SQL statement."""
     return any(call in text for call in _CALLS) or ("import " in text and _IMPORT.search(text) is not None)
 
 
@@ -70,9 +70,7 @@ def list_texts(tree: ast.Module) -> Iterator[str]:
 
 
 def text_of(node: ast.AST) -> str | None:
-    """Return the value of a text, None for any other expression: a string, an f-string, or strings joined by
-    ``+``.
-    """
+    """Return the value of a string, an f-string or strings joined by ``+``; None for other expressions."""
     parts: list[str] = []
     todo = [node]
     while todo:
@@ -91,8 +89,8 @@ def text_of(node: ast.AST) -> str | None:
 
 
 def function_of(call: ast.Call) -> str:
-    """Return the name of a called function or method in lower case:
-    of ``F.get_json_object(…)``, the last part.
+    """Return the name of a called function in lower case, without its module: the last part of
+    ``F.get_json_object(…)``.
     """
     target = call.func
     name = (
@@ -127,10 +125,11 @@ def find_assigned(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 class SchemaReader:
-    """Reads the schemas of a program:
-    a text in DDL form, ``StructType([StructField("a", …)])``, or ``StructType().add("a", …)``.
+    """Reads the schemas of a program: a text in DDL form, ``StructType([StructField("a", …)])``, or
+    ``StructType().add("a", …)``.
 
-    Each expression is read once: a schema may contain another one several times, and that one a third.
+    It reads each expression once, because a schema may contain another one several times, and that one a
+    third.
     """
 
     def __init__(self, assigned: Mapping[str, ast.expr]) -> None:
@@ -138,7 +137,7 @@ class SchemaReader:
         self._schemas: dict[int, Schema | None] = {}
 
     def read(self, node: ast.AST | None) -> Schema | None:
-        """Return the fields of a schema; None if not written out, or not a struct."""
+        """Return the fields of a schema; None if it is not literal, or not a struct."""
         if isinstance(node, ast.Name):
             node = self._assigned.get(node.id)
         if node is None:

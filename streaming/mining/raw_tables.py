@@ -1,8 +1,8 @@
-"""Raw tables by the names that queries use, and the quick check whether a text can use one.
+"""Finds raw tables by the names in queries, and checks quickly whether a text can use one.
 
 Most queries of a cluster do not concern raw tables. Mining reads a text only if it contains the name of a raw
-table and something that can extract from its JSON. The check takes microseconds. A false positive costs time;
-there are no false negatives.
+table and a function or operator that can extract from JSON. The check takes microseconds. A false positive
+costs time; there are no false negatives.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ class RawTables:
         return self._extraction_pattern.search(text) is not None
 
     def find(self, name: Sequence[str], current: str = "") -> tuple[RawTable, bool] | None:
-        """Return the raw table of a name in up to three parts,
-        and whether the name is that of a view over it.
+        """Return the raw table with a name of up to three parts, and whether the name is that of a view over
+        it.
 
-        A name may be quoted as a whole (`` `db.table` ``). The current database counts if there is none, or
-        if a template names it. A directory behind a format (``orc.`/data` ``) is the table stored there.
+        A name may be quoted as a whole (`` `db.table` ``). A name without a database, or with a template as
+        its database, is in the current database. A directory after a format (``orc.`/data` ``) is the table
+        stored there.
         """
         parts = ["", "", *(name[0].split(".") if len(name) == 1 else name)]
         if len(name) > 1 and parts[-2] in _FORMATS and "/" in parts[-1]:
@@ -75,8 +76,8 @@ class RawTables:
 
 
 def _shorten(words: Collection[str]) -> list[str]:
-    """Return the words that contain none of the others. Every text with one of the ``words`` contains one of
-    these, and fewer words are faster to search.
+    """Return the ``words`` that contain no other of them. A text that contains any of the words contains one
+    of these, too, and fewer words are faster to search.
     """
     return sorted(word for word in words if not any(other in word for other in words if other != word))
 

@@ -1,10 +1,10 @@
-"""Scanner: finds keys in texts that no parser accepts,
-such as truncated queries, old TRANSFORM syntax and SQL in program strings.
+"""Scanner: finds keys in texts that no parser accepts, such as truncated queries, old TRANSFORM syntax and
+SQL in program strings.
 
-It recognizes names, strings, comments and balanced parentheses, but no scopes. It therefore follows a call
+It recognizes names, strings, comments and balanced parentheses, but no scopes. It therefore traces a call
 only if its document is unambiguous: the JSON column of the only raw table in the text, a column named through
 that table's alias, or a name that the text gives to a single extraction. Everything else counts as
-unresolved. A parser would find everything that the scanner finds; tests compare the two.
+unresolved. A parser would find all keys that the scanner finds; tests compare the two.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Scanner:
     _depth: int = 0
 
     def run(self, parser: Parser) -> MinedKeys:
-        """Return the keys of the text itself, except those in the code of its strings."""
+        """Return the keys of the text itself, without those in queries inside its strings."""
         positions = [at for at in range(len(self.tokens)) if self.tokens.is_call(at)]
         self.aliases.find(positions)
         for at in positions:
@@ -59,7 +59,7 @@ class Scanner:
         return self.lineage.result(parser)
 
     def strings(self) -> Iterator[str]:
-        """Yield the text of every string."""
+        """Yield the content of every string."""
         for token in self.tokens:
             if token.kind in {TokenKind.STRING, TokenKind.OPEN}:
                 yield string_value(token)
@@ -88,8 +88,8 @@ class Scanner:
         return self._extracted[at]
 
     def _document(self, start: int, end: int) -> Value:
-        """Return the value of an argument:
-        a name or a call, possibly with fields, in parentheses or in a cast.
+        """Return the value of an argument: a name or a call, possibly with fields, in parentheses or in a
+        cast.
         """
         while self.tokens.token(start).text == "(" and self.tokens.end_of_bracket(start) == end:
             start, end = start + 1, end - 1
@@ -114,7 +114,7 @@ class Scanner:
         return self._fields(self._column(parts), end)
 
     def _column(self, parts: list[str]) -> Value:
-        """Return the value of a column, ignoring names of sub-queries in front of it."""
+        """Return the value of a column, ignoring a sub-query's name before it."""
         lowered = [part.lower() for part in parts]
         raw = self._raw_column(lowered)
         if raw is not None:
@@ -132,7 +132,9 @@ class Scanner:
         return ()
 
     def _raw_column(self, lowered: list[str]) -> Value:
-        """Return the raw column, () for a column of another table, None if the name must be looked up."""
+        """Return the raw column of a name; () for a column of another table, None if the name may be an
+        alias.
+        """
         if len(lowered) > 1 and lowered[-2] in self.aliases.raw:
             table, is_view = self.aliases.raw[lowered[-2]]
             return (self.lineage.root(table, is_view=is_view),) if lowered[-1] == table.json_column else ()
@@ -152,7 +154,7 @@ class Scanner:
         return values[named.which] if named.which < len(values) else ()
 
     def _fields(self, value: Value, at: int) -> Value:
-        """Follow the fields of a value: ``.a``, ``:a.b``, ``['a']`` and ``->'a'``."""
+        """Read the fields of a value: ``.a``, ``:a.b``, ``['a']`` and ``->'a'``."""
         end = self.tokens.end_of_fields(at)
         while at < end:
             if operand := self.tokens.find_operand(at):
@@ -178,7 +180,7 @@ class Scanner:
         return value and tuple(self.lineage.element(each) for each in value)
 
     def _read_colon(self, at: int) -> None:
-        """Read ``json:a.b`` and ``json->'a'`` outside of arguments; in arguments it has already been read."""
+        """Read ``json:a.b`` and ``json->'a'`` outside of arguments; those in arguments are already read."""
         has_operand = self.tokens.find_operand(at) > 0
         if (
             not (has_operand or self.tokens.token(at).text == ":")
@@ -217,9 +219,7 @@ class Scanner:
         return parse_schema(string_value(self.tokens.token(rest[0][0])))
 
     def _use_names(self) -> None:
-        """Mark a named value as used itself if its name occurs
-        more often than as a definition or as a document.
-        """
+        """Mark a named value as used if its name also occurs other than as a definition or a document."""
         counts = Counter(
             self.tokens.lower_name(at)
             for at in range(len(self.tokens))

@@ -1,10 +1,11 @@
-"""Keys in Spark's physical plans, which event logs contain for every query, SQL or DataFrame.
+"""Finds keys in Spark's physical plans, which event logs contain for every query, SQL or DataFrame.
 
 A plan has one advantage over a statement: attributes have an id (``json#7``) that is unique in the plan, so
 no name needs to be resolved. It has one disadvantage: literals have lost their quotes
 (``get_json_object(json#7, $.http.path)``). Only brackets and commas show the end of a key, so a literal with
-a bracket may give a wrong key. Such an error ends with its line: brackets are paired line by line, because
-names and literals contain no line breaks. The name identifies functions without their own plan text.
+a bracket may give a wrong key. Such an error affects only its line, because names and literals contain no
+line breaks, and brackets are paired line by line. Functions that have no special form in a plan are
+recognized by their names.
 
 Reading a plan takes three steps:
 
@@ -13,7 +14,7 @@ Reading a plan takes three steps:
    default of ``spark.sql.ui.explainMode``), in which each scan has its own section, and the simple mode, in
    which it is a line of the tree.
 2. The calls that define attributes are recorded.
-3. The calls are followed: calls inside calls, and fields of either.
+3. Values are traced through the calls: calls inside calls, and fields of either.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class _Plan:
         return self.lineage.result(Parser.PLAN)
 
     def _outermost(self, positions: list[int]) -> list[int]:
-        """Leave out calls inside other calls, and attributes named after a call."""
+        """Drop calls inside other calls, and attributes named after a call."""
         outermost, reached = [], 0
         for at in positions:
             if at < reached:
@@ -206,12 +207,14 @@ class _Plan:
         if name in self.functions or _PARSE_JSON.match(self.text, start):
             values, reached = self._read_call(start)
             return values[0] if reached == end and len(values) == 1 else None
-        # Broadcasts and exchanges write input[0, …]; the plan contains the same value once more, with its
+        # Broadcasts and exchanges write input[0, …]; the plan has the same value a second time, with its
         # attribute.
         return () if self.text.startswith("input[", start) else self._opaque(start, end)
 
     def _opaque(self, start: int, end: int) -> Value:
-        """Return None for an expression over a raw column, which cannot be followed, and () for any other."""
+        """Return None for an expression over a raw column, whose value cannot be traced, and () for any
+        other.
+        """
         numbers = {number for _, number in ATTRIBUTE.findall(self.text, start, end)}
         return None if numbers & (set(self.raw) | set(self._defined)) else ()
 
@@ -235,16 +238,16 @@ class _Plan:
 
 @dataclass(slots=True)
 class _PlanText:
-    """The text of a plan with paired brackets:
-    ends of calls, arguments, fields. Positions are indexes of characters.
+    """The text of a plan with paired brackets, which finds ends of calls, arguments and fields. Positions are
+    indexes of characters.
     """
 
     text: str
     _closings: dict[int, int] = field(default_factory=dict)
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the position after the bracket that closes the one at ``opening``;
-        the end of the text if none does.
+        """Return the position after the bracket that closes the one at ``opening``; the end of the text if
+        none does.
         """
         if not self._closings:
             self._find_brackets()

@@ -1,11 +1,11 @@
-"""Templates: query texts with variables, as repositories keep them (dbt, Airflow, programs, dashboards).
+"""Resolves templates: query texts with variables, as in repositories (dbt, Airflow, programs, dashboards).
 
 Calls of dbt that name a table become its name: ``{{ source('web', 'clicks') }}`` and ``{{ ref('clicks') }}``.
 Every other expression becomes ``VARIABLE``, a name that no table, column or key has: its value is unknown.
-Statements and comments of the template are removed; repeated or conditional text is read once.
+Statements and comments of the template are removed. Repeated or conditional text stays in the text once.
 
-A key that contains a placeholder is not a key. In a JSON path, a member that begins with ``$`` counts as one
-(``$.$key``), unless written in brackets and quotes (``$['$oid']``).
+A key that contains a placeholder is not a key. In a JSON path, a member that begins with ``$`` counts as a
+placeholder (``$.$key``), unless written in brackets and quotes (``$['$oid']``).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _PLACEHOLDER: Final = re.compile(
 
 
 def resolve_templates(text: str, columns: Collection[str]) -> str:
-    """Return ``text`` without templates. A macro given one of ``columns`` becomes an
-    unknown function of it.
+    """Return ``text`` without templates. A macro that gets one of ``columns`` becomes an unknown function of
+    this column.
     """
     if not any(mark in text for mark in _MARKS):
         return text

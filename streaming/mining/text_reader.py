@@ -1,8 +1,8 @@
-"""The child process of ``text_worker``: reads one text after the other within its limits.
+"""The child process of ``text_worker``: reads one text after another within its limits.
 
 The process sets its own limits, after it has loaded the parsers. Above the memory limit, Python raises
-MemoryError; above the processor time, the kernel ends the process. The process ends with its parent: its
-connection closes, or the time for its text runs out.
+MemoryError; above the processor time, the kernel ends the process. The process ends with its parent, when the
+connection closes or the time for the current text is over.
 """
 
 from __future__ import annotations

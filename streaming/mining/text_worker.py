@@ -39,11 +39,13 @@ START_S: Final = 60.0
 _TOGETHER: Final = 50
 """Texts in one message. If the process ends, they are read again one by one."""
 _ATTEMPTS: Final = 2
-"""A process killed from outside, as by the kernel for lack of memory, is not the text's fault."""
+"""How often to try a text again if its process was killed from outside, for example by the kernel for lack of
+memory.
+"""
 
 
 class TextWorker:
-    """Reads texts as ``Miner.read_all`` does. Not thread-safe."""
+    """Reads texts like ``Miner.read_all``, in the child process. Not thread-safe."""
 
     def __init__(
         self, rules: MiningRules, *, memory_bytes: int = MEMORY_BYTES, cpu_s: int = TEXT_CPU_S
@@ -59,7 +61,7 @@ class TextWorker:
         return None if self._process is None else self._process.pid
 
     def read_all(self, questions: Sequence[Question]) -> list[MinedKeys]:
-        """Return the keys that each text requests; raise MinerEnded if the process cannot be started."""
+        """Return the keys that each text requests; raise MinerEnded if the child process does not start."""
         answers: list[MinedKeys] = []
         for at in range(0, len(questions), _TOGETHER):
             chunk = questions[at : at + _TOGETHER]
@@ -89,7 +91,7 @@ class TextWorker:
         return TOO_LARGE
 
     def close(self) -> int | None:
-        """End the process and return its exit code; ``read`` starts another one."""
+        """End the process and return its exit code; the next ``read_all`` starts another one."""
         process, self._process = self._process, None
         if self._connection is not None:
             self._connection.close()
@@ -103,7 +105,7 @@ class TextWorker:
             return process.wait()
 
     def _ask(self, questions: Sequence[Question]) -> list[MinedKeys] | None:
-        """Return the answers; None if the process has ended or does not answer."""
+        """Return the answers of the child process; None if it has ended or does not answer."""
         connection = self._connection or self._start()
         try:
             connection.send(questions)

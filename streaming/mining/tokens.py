@@ -1,5 +1,4 @@
-"""Tokens of query texts: one regular expression that recognizes strings,
-quoted names and comments; and fingerprints made from them.
+"""Splits query texts into tokens with one regular expression, and makes fingerprints from the tokens.
 
 The fingerprint and the scanner use tokens. Both are fast and never fail, because every text has tokens and
 the time is linear in the length of the text. An unterminated string extends to the end of the text, so a
@@ -87,8 +86,8 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def tokenize_to_pairs(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the tokens as plain pairs of kind and text, which cost half as much:
-    every text of a query log passes here.
+    """Yield the tokens as plain pairs of kind and text, which cost half as much: every text of a query log
+    passes here.
     """
     for match in _TOKEN.finditer(text):
         if kind := match.lastindex:
@@ -96,8 +95,8 @@ def tokenize_to_pairs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def measure_nesting(text: str) -> int:
-    """Return the maximum nesting of brackets and CASEs,
-    or the length of the longest run of prefix operators if that is greater.
+    """Return the depth of nested brackets and CASEs, or the length of the longest run of prefix operators if
+    it is greater.
     """
     deepest = depth = run = 0
     for kind, symbol in tokenize(text):
@@ -115,7 +114,7 @@ def measure_nesting(text: str) -> int:
 
 
 def string_value(token: Token) -> str:
-    """Return the value of a string token; both styles of escapes are undone."""
+    """Return the value of a string token, with both styles of escapes resolved."""
     inner = token.text[1:] if token.kind is TokenKind.OPEN else token.text[1:-1]
     if "\\" not in inner and "''" not in inner and '""' not in inner:
         return inner
@@ -128,10 +127,10 @@ def name_value(token: Token) -> str:
 
 
 class TokenList:
-    """The tokens of one text. ``functions`` holds the names of the functions to find, in lower case."""
+    """The tokens of one text. ``functions`` are the lower-case names of the functions to find."""
 
     def __init__(self, text: str, functions: Container[str], *, is_trino: bool) -> None:
-        """Read ``text``. Double quotes enclose names for Trino, and strings in all other dialects."""
+        """Read ``text``. Double quotes enclose names in Trino's dialect, and strings in all others."""
         self._functions = functions
         self._tokens = list(tokenize(text))
         if is_trino:
@@ -160,7 +159,7 @@ class TokenList:
         return name_value(token).lower() if token.kind in NAME_KINDS else token.text
 
     def is_call(self, at: int) -> bool:
-        """Whether one of the functions is called at this position."""
+        """Whether the token at this position is the name of a called function, one of ``functions``."""
         return (
             self.token(at).kind is TokenKind.NAME
             and self.token(at + 1).text == "("
@@ -206,8 +205,8 @@ class TokenList:
                 return at
 
     def find_operand(self, at: int) -> int:
-        """Return the position of the text or number behind ``->`` or ``->>`` at a position;
-        0 if there is none.
+        """Return the position of the text or number after ``->`` or ``->>`` at a position; 0 if there is
+        none.
         """
         if self.token(at).text != "-" or self.token(at + 1).text != ">":
             return 0
@@ -215,8 +214,8 @@ class TokenList:
         return operand if self.token(operand).kind in {TokenKind.STRING, TokenKind.NUMBER} else 0
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the position after the bracket that closes the one at ``opening``;
-        the end of the text if none does.
+        """Return the position after the bracket that closes the one at ``opening``; the end of the text if
+        none does.
         """
         return self._closings.get(opening, len(self._tokens))
 
@@ -245,9 +244,7 @@ class TokenList:
 
 
 def fingerprint(text: str, form: Form, functions: Container[str]) -> str:
-    """Return 32 hexadecimal digits.
-    ``functions`` holds the lower-case names of the functions whose literals are keys.
-    """
+    """Return the fingerprint of a text, 32 hexadecimal digits."""
     if form is Form.PYTHON:
         normal = text  # any string may name a table or a column
     else:
@@ -256,8 +253,8 @@ def fingerprint(text: str, form: Form, functions: Container[str]) -> str:
 
 
 def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
-    """Return the texts of the significant tokens.
-    ``depth`` is the depth of brackets inside one whose literals are kept.
+    """Return the texts of the significant tokens. ``depth`` counts the open brackets inside a bracket whose
+    literals are kept.
     """
     parts: list[str] = []
     depth, before = 0, ""
@@ -287,8 +284,6 @@ def _is_operand(parts: list[str]) -> bool:
 
 
 def _renumber(plan: str) -> str:
-    """Number the ids of a plan from its start.
-    They differ in every run, but which of them are equal matters.
-    """
+    """Number the ids in a plan in their order. Ids differ in every run, but equal ids must stay equal."""
     ids: dict[str, str] = {}
     return _ID.sub(lambda number: ids.setdefault(number[0], str(len(ids))), _PER_RUN.sub("", plan))

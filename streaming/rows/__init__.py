@@ -1,3 +1,1 @@
-"""Rows of Hive tables through Spark:
-how many a reader sees, and a hash of them that does not depend on their order.
-"""
+"""Compares rows of Hive tables through Spark, by their number and a hash that ignores their order."""

@@ -1,13 +1,13 @@
-"""Compares the rows that readers of a Hive table see on both sides,
-by counts and hashes, with Spark reading the files themselves.
+"""Compares the rows that readers of a Hive table see at the source and on the target, by counts and hashes in
+Spark.
 
-``handlers.replication.verification`` calls ``RowComparison`` for each table. A failure of the network is
-raised; any other failure of Spark means that a side is unreadable.
+``handlers.replication.verification`` calls ``RowComparison`` for each table. It raises failures of the
+network. Any other failure of Spark means that the files of one side are unreadable.
 
-Spark has no reader for ACID tables, but their files are ORC files of events. A reader sees the inserted rows
-of the directories that are visible under its valid write-id list, without rows of write ids that are open or
-aborted, and without rows that a visible delete event names. A delete event names a row by the write id,
-bucket and number under which it was inserted; these are unique in one partition only.
+Spark has no reader for ACID tables, but it can read their files, which are ORC files of events. A reader sees
+the inserted rows of the directories that are visible under its valid write-id list, without rows of write ids
+that are open or aborted, and without rows that a visible delete event names. A delete event names a row by
+the write id, bucket and number under which it was inserted; these are unique in one partition only.
 
 The hash of a set of rows is the sum of the rows' 64-bit hashes, so it does not depend on order, files or
 compactions.
@@ -50,7 +50,7 @@ class RowComparison:
     def __call__(self, source: OneTable, target: OneTable, findings: Findings) -> int | None:
         """Add a difference for every partition whose rows differ; return the number of rows at the source.
 
-        A table whose rows Spark cannot read at the source counts as not compared; the result is None.
+        If Spark cannot read the rows at the source, the table counts as not compared, and the result is None.
         """
         count = 0
         for page in _pages(source):
@@ -64,8 +64,8 @@ class RowComparison:
         return count
 
     def _summarize_target(self, table: OneTable, names: Sequence[str]) -> dict[str, RowSummary] | str:
-        """Return the rows of the target, or why Spark cannot read them although it can read those of the
-        source.
+        """Return the summaries of the target's rows, or the reason why Spark cannot read them. It could read
+        those of the source.
         """
         try:
             return self._summarize(table, names)
@@ -102,8 +102,8 @@ def _pages(table: OneTable) -> Iterator[list[str]]:
 
 
 def _compare(source: dict[str, RowSummary], target: dict[str, RowSummary] | str) -> Iterator[Difference]:
-    """Yield the partitions of both sides whose rows differ;
-    a missing partition is a separate difference.
+    """Yield the partitions that both sides have and whose rows differ. A missing partition is another kind of
+    difference.
     """
     if isinstance(target, str):
         yield Difference("rows", "", count_text(sum(each.count for each in source.values()), "row"), target)
@@ -119,7 +119,7 @@ _UNREADABLE: Final = re.compile(r"\b(?:uniontype|interval_\w+|void)\b", re.IGNOR
 FORMATS: Final = {"orc": "orc", "parquet": "parquet"}
 """Formats that Spark reads, by a part of the name of Hive's input format."""
 CONF: Final = {
-    # The values of a map keep their order from file to file, so equal maps have equal hashes.
+    # A copied map has its entries in the same order, so equal maps have equal hashes.
     "spark.sql.legacy.allowHashOnMapType": "true",
     # ORC recognizes files of ACID events by their complete schema, and fails if a reader requests a part of
     # it.
@@ -137,17 +137,17 @@ _DIRECTORY: Final = r"/(base|delta|delete_delta)_[^/]+/.*$"
 
 @dataclass(frozen=True, slots=True)
 class RowSummary:
-    """The rows of one partition."""
+    """A summary of the rows of one partition: their number and their hash."""
 
     count: int = 0
     hash: int = 0
 
     def __str__(self) -> str:
-        """``12 rows, hash -7``."""
+        """Return a text such as ``12 rows, hash -7``."""
         return f"{count_text(self.count, 'row')}, hash {self.hash}"
 
     def plus(self, count: int, hash_sum: int) -> RowSummary:
-        """Return the summary with further rows."""
+        """Return the combined summary of both."""
         return RowSummary(self.count + count, self.hash + hash_sum)
 
 
@@ -225,7 +225,7 @@ def _add_events(
 def _read_events(
     spark: SparkSession, table: TableRows, paths: Sequence[str], write_ids: ValidWriteIds
 ) -> DataFrame:
-    """Return the events of visible write ids, with the directory of their partition as ``place``."""
+    """Return the events of visible write ids, with their partition's directory as the column ``place``."""
     from pyspark.sql import functions as sql
 
     rows = spark.read.options(**_ALL_COLUMNS).schema(to_event_schema(table.columns)).orc(list(paths))
@@ -238,8 +238,8 @@ def _read_events(
 
 
 def _summarize(rows: DataFrame, place: Column, values: Sequence[Column]) -> list[tuple[str, int, int]]:
-    """Return count and sum of hashes by ``place``.
-    Hashes skip nulls, so each value is accompanied by whether it is one.
+    """Return count and sum of hashes by ``place``. Spark's hash skips nulls, so the hash of each value
+    includes whether it is null.
     """
     from pyspark.sql import functions as sql
 
@@ -254,9 +254,7 @@ def _column(rows: DataFrame, name: str) -> Column:
 
 
 def _lookup(names: Mapping[Location, str], place: Any) -> str:
-    """Return the partition of a location in Spark's spelling,
-    which escapes special characters in some versions.
-    """
+    """Return the partition of a location as Spark writes it: some versions escape special characters."""
     location = parse_location(str(place))
     return names[location] if location in names else names[parse_location(unquote(str(place)))]
 

@@ -1,1 +1,1 @@
-"""Raw events from a Kafka topic or a directory, and the detection of a topic that was replaced."""
+"""Reads raw events from a Kafka topic or a directory, and detects a replaced topic."""

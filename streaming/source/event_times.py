@@ -1,4 +1,4 @@
-"""The rule for event times, for Spark (``event_seconds``) and for Python (``read_seconds``).
+"""Reads event times by the same rule in Spark (``event_seconds``) and in Python (``read_seconds``).
 
 A time never depends on the clock, so a batch that runs again after midnight routes every row as before: a
 text needs a date. Spark's own cast turns ``12:30`` into a time of today and ``2024`` into the first of
@@ -48,9 +48,7 @@ _OFFSET_MAX_S: Final = 18 * 3_600
 
 
 def event_seconds(text: Column, unit: EpochUnit) -> Column:
-    """Return a LONG column with the event time in seconds since 1970,
-    read from the text of its key; NULL if it is not a time.
-    """
+    """Return a LONG column with the event time in seconds since 1970; NULL if the text is not a time."""
     from pyspark.sql import functions as sql
 
     if unit is EpochUnit.ISO:
@@ -67,7 +65,7 @@ def event_seconds(text: Column, unit: EpochUnit) -> Column:
 
 
 def read_seconds(text: str, unit: EpochUnit) -> int | None:
-    """Return the event time in seconds since 1970, None if the text is not one in this form."""
+    """Return the event time in seconds since 1970; None if the text is not a time in this form."""
     if unit is EpochUnit.ISO:
         return _read_iso(text)
     if not re.fullmatch(NUMBER_TEXT, text):
@@ -78,7 +76,7 @@ def read_seconds(text: str, unit: EpochUnit) -> int | None:
 
 
 def _in_sparks_form(text: Column) -> Column:
-    """Return the time with seconds and a zone, in upper case and without a fraction."""
+    """Return the text of a time in upper case, with seconds and a zone, and without a fraction."""
     from pyspark.sql import functions as sql
 
     def group(number: int, missing: str) -> Column:
@@ -105,7 +103,7 @@ def _read_iso(text: str) -> int | None:
 
 
 def _read_zone(text: str) -> dt.tzinfo:
-    """Return the zone. Raises ValueError, OSError or LookupError if it does not exist."""
+    """Return the time zone. Raises ValueError, OSError or LookupError if it does not exist."""
     sign, digits = "", ""
     if offset := re.fullmatch(rf"(?:UTC|GMT|UT)?({_OFFSET})", text):
         sign, digits = offset[1][0], offset[1][1:].replace(":", "")

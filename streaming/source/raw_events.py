@@ -1,4 +1,4 @@
-"""Raw events from a Kafka topic, or from a directory in which files of JSON lines appear.
+"""Reads raw events from a Kafka topic, or from a directory to which files of JSON lines are added.
 
 Both sources give the same four columns, so that later steps need not distinguish them: ``value`` STRING (the
 raw text, never NULL), ``size`` LONG (its length in bytes), ``arrival`` LONG (seconds since 1970) and ``part``
@@ -7,7 +7,7 @@ between any two batches.
 
 The size of a batch is limited, in records or files, which gives back-pressure. If Kafka has deleted unread
 data, the stream stops (``failOnDataLoss``) instead of skipping it. Transaction markers and aborted records
-between two offsets are not lost data for Spark. The stream reads every file once, however old it is.
+between two offsets are not lost data for Spark. The stream reads every file once, even an old one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ FILE_OPTIONS: Final = {"recursiveFileLookup": "true", **_PLAIN_DISK}
 """How Spark reads a directory of raw events and all directories within."""
 _ISOLATION: Final = "isolation.level"
 _COMMITTED: Final = "read_committed"
-"""By default Kafka's Java client also returns records of transactions that are open or were aborted."""
+"""Setting for committed records only: by default, Kafka's Java client also returns records of open and
+aborted transactions.
+"""
 
 
 def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> DataFrame:
@@ -58,9 +60,7 @@ def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> D
 
 
 def normalize_columns(raw: DataFrame, *, arrival: str, part: str = "0") -> DataFrame:
-    """Return the four columns from a DataFrame of any origin;
-    the arguments are SQL expressions over ``raw``.
-    """
+    """Return the four columns of a DataFrame from any source, given as SQL expressions over ``raw``."""
     return raw.selectExpr(
         "coalesce(cast(value as string), '') as value",
         "coalesce(octet_length(value), 0L) as size",
@@ -87,13 +87,13 @@ def build_kafka_options(source: KafkaSource) -> dict[str, str]:
 
 
 def reads_committed(source: KafkaSource) -> bool:
-    """Whether to omit records of open and aborted transactions."""
+    """Whether the stream omits records of open and aborted transactions."""
     return source.options.get(_ISOLATION, _COMMITTED) == _COMMITTED
 
 
 def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
-    """Return the next offset of each partition from the line that Spark records for a Kafka source;
-    empty for other sources.
+    """Return the next offset of each partition from the line that Spark records for a Kafka source; empty for
+    other sources.
     """
     try:
         topics: Mapping[str, Any] = json.loads(offset_line)

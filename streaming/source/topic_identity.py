@@ -42,8 +42,8 @@ _UNRESOLVED: Final = "No resolvable bootstrap urls"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the broker describes it:
-    its id, and the end offset of each partition, behind records of open transactions too.
+    """The broker's description of a topic: its id, and each partition's end offset, including open
+    transactions.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Topic:
 
 
 class TopicReader(Protocol):
-    """Reads descriptions of topics from the broker."""
+    """Reads the description of a topic from the broker."""
 
     def describe(self, name: str) -> Topic:
         """Return the topic. Raises NotFound or KafkaUnavailable."""
@@ -74,13 +74,13 @@ class TopicGuard:
         self._metadata_s = metadata_s
 
     def check(self, offsets: Mapping[int, int]) -> Topic:
-        """Return the topic. Raises TopicReplaced if its id changed,
-        or if it ends before the offsets already read.
+        """Return the topic. Raises TopicReplaced if its id changed, or if it ends before the offsets already
+        read.
 
         ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id. Raises
-        Transient while records read belong to an open transaction, which can only happen if the source read
-        such records before: Spark would plan a batch that ends before it begins, and the plan would stay in
-        its checkpoint.
+        Transient while records already read belong to an open transaction, which is possible only if the
+        source used to read such records. Spark would then plan a batch that ends before it begins, and keep
+        the plan in its checkpoint.
         """
         topic = self._describe(offsets)
         recorded = self._storage.read(self._record)
@@ -113,8 +113,8 @@ class TopicGuard:
         return topic
 
     def _describe(self, parts: Iterable[int]) -> Topic:
-        """Return the topic. The broker may not yet know added ``parts`` that Spark has read, so repeat the
-        query for a while.
+        """Return the topic. Repeats the query for a while if the broker does not know all ``parts`` that
+        Spark has read.
         """
         deadline = time.monotonic() + self._metadata_s
         while True:
@@ -125,9 +125,7 @@ class TopicGuard:
 
 
 class SparkTopicReader:
-    """Uses Kafka's admin client in Spark's JVM, with the settings of Spark's source.
-    Raises ConfigError if it refuses them.
-    """
+    """Reads topics with Kafka's admin client in Spark's JVM, with the settings of Spark's source."""
 
     def __init__(self, spark: SparkSession, source: KafkaSource) -> None:
         context: Any = spark.sparkContext

@@ -1,1 +1,1 @@
-"""Splits raw JSON rows into typed columns in one parse, and defines how data files hold these columns."""
+"""Splits raw JSON rows into typed columns in one parse, and defines the columns of data files."""

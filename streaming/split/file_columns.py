@@ -1,10 +1,9 @@
-"""Columns of a file: every slot in the table's order, under its name. Slots that become STRING already hold
-text.
+"""The columns of a data file: every slot in the table's order, under its name.
 
-Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file.
-Tideline's own writer writes the rows if the session has it (``streaming.split.plain_rows``), otherwise
-Spark's. The files are equal, except for bounds of texts and zeros: only Tideline's writer makes them right in
-every reader's order (``java/Bounds``).
+Slots under promotion to STRING already hold text. Batches and rewritten hours have the same columns, so files
+of both are alike for a reader. Tideline's own writer writes the rows if the session has it
+(``streaming.split.plain_rows``), otherwise Spark's. The files are equal, except for the bounds of texts and
+zeros, which only Tideline's writer computes correctly for every reader's order (``java/Bounds``).
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ if TYPE_CHECKING:
 
 
 def promoting_slots(state: TableState) -> frozenset[int]:
-    """Return the slots under promotion: the table's type is still numeric, new files contain text."""
+    """Return the slots under promotion: still numeric in the table, but text in new files."""
     return _slots(state, PROMOTION)
 
 
 def narrowing_types(state: TableState) -> dict[int, ColumnType]:
-    """Return the slots being narrowed, with their future types: the table's type is still STRING."""
+    """Return the slots being narrowed, with their future types; their type in the table is still STRING."""
     text = state.parameters.get(NARROWING)
     types: dict[str, str] = json.loads(text)["types"] if text else {}
     return {int(slot): ColumnType[name.upper()] for slot, name in types.items()}
 
 
 def textual_slots(state: TableState) -> frozenset[int]:
-    """Return the slots that new files must contain as text that Spark does not filter by
+    """Return the slots that new files contain as text, marked so that Spark does not filter by it
     (``streaming.split.pushdown_guard``).
 
-    These are the slots with a type that changes between STRING and a number, or that did so recently: queries
-    planned under the old type may still run.
+    These are the slots whose type is changing between STRING and a number, or changed recently, because
+    queries planned with the old type may still run.
     """
     return promoting_slots(state) | narrowing_types(state).keys() | _slots(state, PROMOTED)
 
 
 def slot_columns(layout: Layout, textual: frozenset[int]) -> list[str]:
-    """Return every slot as SQL over columns with the slots' names."""
+    """Return the SQL of every slot, from columns with the slots' names."""
     return [
         f"CAST({quote(slot.name)} AS STRING) AS {quote(slot.name)}"
         if slot.index in textual
@@ -70,8 +69,8 @@ def write_files(  # noqa: PLR0913 - a file has that many sides
     textual: frozenset[int] = frozenset(),
     by: Sequence[str] = (),
 ) -> None:
-    """Write the slots of split rows (``split_packed``) to ORC files,
-    in a directory for each value of the columns ``by``.
+    """Write the slots of split rows (``split_packed``) to ORC files, one directory for each value of the
+    columns ``by``.
     """
     if textual or not is_available(rows.sparkSession):
         rows = rows.selectExpr(*unpack(layout), *by).selectExpr(*slot_columns(layout, textual), *by)
@@ -83,7 +82,7 @@ def write_files(  # noqa: PLR0913 - a file has that many sides
 def write_columns(
     rows: DataFrame, layout: Layout, directory: str, *, options: Mapping[str, str], by: Sequence[str] = ()
 ) -> None:
-    """Write rows whose columns are the slots, as ``write_files`` does."""
+    """Write rows that have the slots as columns, in the same way as ``write_files``."""
     if is_available(rows.sparkSession):
         _save(rows.selectExpr(pack(layout), *by), FORMAT, directory, options, by)
     else:

@@ -1,13 +1,12 @@
-"""Schemas for Spark's JSON reader that extract all keys in as few parses of a row as possible.
+"""Makes schemas with which Spark's JSON reader extracts all keys in as few parses of a row as possible.
 
-One ``get_json_object`` per key reads the row once per key. ``from_json`` into nested STRUCTs reads it once
-for all keys and costs a sixth at 30 keys (docs/SPLITTING.md). A field is either a STRUCT or a STRING, so a
-key that contains another requested key needs its own parse. Keys are therefore distributed over as many
-parses as the longest chain of nested keys.
+One ``get_json_object`` per key would read the row once per key. ``from_json`` into nested STRUCTs reads it
+once for all keys, at a sixth of the cost for 30 keys (docs/SPLITTING.md). A field is either a STRUCT or a
+STRING, so a key that contains another requested key needs its own parse. Keys are therefore distributed over
+as many parses as the longest chain of nested keys.
 
 Schemas use Spark's JSON form of a type, and fields are addressed in SQL by quoted names. So every member name
-that JSON allows is safe, for any case, dots, slashes, backticks and script. Nothing in this module needs
-Spark.
+that JSON allows is safe, with any case, dots, slashes, backticks and script. This module does not need Spark.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ class Parse:
 
     @property
     def has_typed(self) -> bool:
-        """Whether a value may fail to fit; a STRING accepts any value."""
+        """Whether some value may not fit its column; a STRING accepts any value."""
         return any(column_type is not ColumnType.STRING for column_type in self.types.values())
 
     @property
     def doubt(self) -> str:
-        """The name of the field in which the reader leaves the row's text if something did not fit;
-        no key begins with it.
+        """The name of the field in which the reader stores the row's text if a value did not fit. No key
+        begins with this name.
         """
         name, first_members = "_doubt", {key.members[0] for key in self.types}
         while name in first_members:
@@ -56,11 +55,11 @@ class Parse:
         return name
 
     def typed_schema(self) -> str:
-        """Return Spark's JSON of the STRUCT, with every key as its own type."""
+        """Return Spark's JSON of the STRUCT in which every key has its own type."""
         return self._schema(dict(self.types))
 
     def text_schema(self) -> str:
-        """Return Spark's JSON of the STRUCT, with every key as text."""
+        """Return Spark's JSON of the STRUCT in which every key is text."""
         return self._schema(dict.fromkeys(self.types, ColumnType.STRING))
 
     def _schema(self, types: Mapping[KeyPath, ColumnType]) -> str:
@@ -69,8 +68,8 @@ class Parse:
 
 
 def plan_parses(types: Mapping[KeyPath, ColumnType]) -> tuple[Parse, ...]:
-    """Distribute the keys:
-    the first parse takes the keys within no other key, each further parse the next nesting level.
+    """Distribute the keys over parses: the first has the keys inside no other key, each further one the next
+    level.
 
     There is always at least one parse, which finds malformed rows even without keys.
     """
@@ -84,7 +83,7 @@ def plan_parses(types: Mapping[KeyPath, ColumnType]) -> tuple[Parse, ...]:
 
 
 def quote(name: str) -> str:
-    """Return a name as a quoted SQL identifier; inside backticks only the backtick itself is special."""
+    """Return a name as a quoted SQL identifier, in which only the backtick needs an escape."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -94,7 +93,7 @@ def literal(text: str) -> str:
 
 
 def field_path(root: str, members: Iterable[str]) -> str:
-    """Return the SQL of the field at the path ``members`` in ``root``, which is SQL itself."""
+    """Return the SQL of the field at the path ``members`` below the SQL expression ``root``."""
     return ".".join((root, *map(quote, members)))
 
 

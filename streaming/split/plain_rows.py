@@ -1,16 +1,15 @@
-"""Parses plain rows in one pass over their bytes,
-and writes slots to ORC files, at a fraction of the cost of Spark's own classes.
+"""Parses plain rows, and writes slots to ORC files, at a fraction of the cost of Spark's own classes.
 
 Spark's ``from_json`` decodes a row into characters and compares them with all names and values.
-``java/PlainRowParser`` reads the bytes, skips members without a slot, and returns the slots of the row in
-Spark's memory layout. It accepts only *plain* rows: strict JSON objects in which every requested value fits
-its slot. For any other row it returns NULL, and the splitter uses ``from_json``. So no rule of Spark's reader
-about unusual rows exists twice.
+``java/PlainRowParser`` reads the bytes in one pass, skips members without a slot, and returns the slots of
+the row in Spark's memory layout. It accepts only *plain* rows: strict JSON objects in which every requested
+value fits its slot. For any other row it returns NULL, and the splitter uses ``from_json``. So the parser
+need not repeat the rules of Spark's reader for unusual rows.
 
-Slots stay one STRUCT until they are in the file. Spark copies a STRUCT as a whole, but every column one by
-one, in each step of a query. ``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the fields
-of the STRUCT as the columns of the file, a column at a time. Unlike those of Spark's writer, its bounds of
-texts and doubles are right for all readers (``java/Bounds``).
+The slots stay one STRUCT until they are in the file, because Spark copies a STRUCT as a whole in each step of
+a query, but columns one by one. ``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the
+fields of the STRUCT as the columns of the file, a column at a time. Unlike those of Spark's writer, its
+bounds of texts and doubles are right for all readers (``java/Bounds``).
 
 The parser is a function of Spark SQL in its own catalog, through Spark's interface for such functions
 (``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark
@@ -72,8 +71,8 @@ def is_available(spark: SparkSession) -> bool:
 
 
 def split_documents(text: str) -> str:
-    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text,
-    for a session that has the jar.
+    """Return the SQL of an ARRAY of the JSON objects that follow each other in a text, for a session with the
+    jar.
     """
     return f"{_CATALOG}.{_DOCUMENTS}({text})"
 
@@ -85,11 +84,11 @@ def parse_plain_rows(
     texts: Mapping[str, KeyPath | None],
     quoted: Collection[KeyPath] = (),
 ) -> str | None:
-    """Return, as SQL, the STRUCT of every plain row, NULL for other rows; None if the session has no parser.
+    """Return the SQL of the STRUCT of a plain row, NULL for other rows; None if the session has no parser.
 
     ``text`` is the quoted name of the column with the rows. The STRUCT has the fields ``malformed``,
     ``slots`` with all slots, and ``texts`` with the text of a key, NULL without a key. For keys in
-    ``quoted``, quoted numbers fit.
+    ``quoted``, quoted numbers fit numeric slots.
     """
     if not is_available(spark):
         return None
@@ -124,8 +123,8 @@ def _schema(fields: Iterable[dict[str, object]]) -> str:
 
 
 def separate_documents(rows: DataFrame, documents: Documents) -> DataFrame:
-    """Return the rows with each document in its own row if ``value`` may hold ``many``.
-    Raises ConfigError if the session cannot split them.
+    """If ``value`` may hold ``many`` documents, return the rows with one document each. Raises ConfigError if
+    the session cannot split them.
     """
     if documents is Documents.ONE:
         return rows

@@ -1,14 +1,14 @@
 """Marks columns of ORC files so that Spark does not push filters into them.
 
 Spark translates a pushed filter by the type of the file's column. If that type and the table's belong to
-different families, the query fails (reference: spark-4.0.md §2). During a promotion to STRING the same file
-must be readable under both types, so the promoted column must not be filtered by.
+different families, the query fails (reference: spark-4.0.md §2). During a promotion to STRING, the same file
+must be readable with both types, so Spark must not push filters into the promoted column.
 
-A file without column names (``_col0``) also avoids the pushdown, but must not be used: Spark reads it with
-a different schema, and passes the schema to ORC through a Hadoop configuration that all
-tasks of a query in one JVM share (``OrcUtils.orcResultSchemaString``). If both kinds of file are read at the
-same time, queries fail with ClassCastException or ArrayIndexOutOfBoundsException, or read one column in place
-of another.
+A file without column names (``_col0``) would also avoid the pushdown, but is not an alternative: Spark reads
+it with a different schema, and passes the schema to ORC through a Hadoop configuration that all tasks of a
+query in one JVM share (``OrcUtils.orcResultSchemaString``). If both kinds of file are read at the same time,
+queries fail with ClassCastException or ArrayIndexOutOfBoundsException, or read one column in place of
+another.
 
 Spark takes the type of a file's column from the ORC attribute ``spark.sql.catalyst.type`` if it is present,
 and pushes no filter into binary columns. ORC itself ignores the attribute: it converts the text to the type
@@ -48,8 +48,8 @@ class PushdownGuard:
         self._storage = storage
 
     def mark_directory(self, directory: str, slots: Collection[int]) -> None:
-        """Replace every ORC file of ``directory`` by a marked copy,
-        before readers see the directory. Raises FilesUnavailable.
+        """Replace every ORC file of ``directory`` by a marked copy, before readers see the directory. Raises
+        FilesUnavailable.
         """
         if not slots:
             return
@@ -61,8 +61,8 @@ class PushdownGuard:
                 self._storage.remove(source)
 
     def _build_tail(self, path: str, slots: Collection[int]) -> tuple[int, bytes]:
-        """Return the length of the unchanged beginning, and the new end:
-        footer, postscript, and the length of the postscript.
+        """Return the length of the unchanged part of a file, and its new end: footer, postscript, and the
+        postscript's length.
         """
         orc = self._jvm.org.apache.orc.OrcFile
         with orc_errors(path):
@@ -101,8 +101,8 @@ def stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
 
 @contextmanager
 def orc_errors(path: str) -> Iterator[None]:
-    """Raise FilesUnavailable if ORC's library cannot read the file,
-    and StateCorrupt if it is not an ORC file.
+    """Raise FilesUnavailable if ORC's library cannot read the file, and StateCorrupt if it is not an ORC
+    file.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 

@@ -1,13 +1,13 @@
-"""The SQL of one split: which parse provides which key,
-and the expression of each column by the rule of ``splitter``.
+"""Builds the SQL of one split: the parse for each key, and the expression of each column by the rule of
+``splitter``.
 
-Evaluating rows that are not plain takes steps, because each step uses the result of the one before several
-times. As steps of the query, they would copy all rows, plain ones included, and Spark would generate code for
+Rows that are not plain are evaluated in steps, because each step uses the result of the previous one several
+times. If they were steps of the query, Spark would copy all rows, including plain ones, and generate code for
 hundreds of columns in every task. So each step is a function applied to an array with one element, which
 Spark evaluates without generating code.
 
-CASE guards expressions that only few rows need. AND does not, because Spark extracts common subexpressions
-from it.
+CASE keeps Spark from evaluating expressions that only few rows need. AND would not, because Spark extracts
+common subexpressions from it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from streaming.split.parse_schema import Parse, field_path, literal, plan_parses
 
 MALFORMED: Final = "_malformed"
 TRAILING: Final = "_trailing"
-"""Whether the row has more text behind its first document, whose values are in no column."""
+"""Name of the text that says whether the row has more text after its first document, whose values are in no
+column.
+"""
 JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowUnquotedControlChars": "true"}
 """With these options the reader accepts and rejects the same documents as ``get_json_object`` (spark-4.0.md
 §6)."""
@@ -35,17 +37,15 @@ PARSED: Final = "_tideline_parsed"
 STEP: Final = "_tideline_step"
 """The result of the step before (``SplitPlan``)."""
 ROW: Final = "_tideline_row"
-"""A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing
-every row again."""
+"""A number that Spark must not compute twice, so it does not move filters on the result below the split,
+where they would parse every row again."""
 _END: Final = "tideline: end of the row"
 """An element after a row, which shows whether the row has only one document."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
 
 class SplitPlan:
-    """The SQL that splits rows into the slots of a layout and into ``texts``,
-    the texts of keys that need not be in it.
-    """
+    """The SQL that splits rows into the slots of a layout and into ``texts``, the texts of further keys."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class SplitPlan:
 
     @property
     def plain_texts(self) -> dict[str, KeyPath | None]:
-        """The texts that the parser of plain rows returns, with their keys.
-        The others have no key here and are read from their slots.
+        """For each text, the key that the parser of plain rows returns; None for a text that is read from its
+        slot.
         """
         texts = {name: None if self._has_slot(key) else key for name, key in self._texts.items()}
         return {TRAILING: None, **texts}
 
     def any_row(self) -> str:
-        """Return the STRUCT of any row, plain or not: whether it is malformed, the slots, and the texts."""
+        """Return the STRUCT of any row, plain or not, with the fields for malformed rows, slots and texts."""
         reads = {
             f"p{n}": self._from_json(parse, parse.typed_schema()) for n, parse in enumerate(self._parses)
         }
@@ -150,11 +150,10 @@ class SplitPlan:
         )
 
     def _has_one_document(self) -> str:
-        """Return the condition that there is nothing but separators
-        behind the first document of a row that is not malformed.
+        """Return the condition that only separators follow the first document of a row that is not malformed.
 
-        Without Tideline's functions, the row must be the first element of an array: text behind the document
-        breaks the array or comes before the element that follows. This costs a parse.
+        Without Tideline's functions, the condition puts the row into an array as its first element: text
+        after the document breaks the array, or appears before the next element. This costs a parse.
         """
         if self._documents is not None:
             return f"size({self._documents}) = 1"
@@ -196,7 +195,7 @@ class SplitPlan:
             return read_number(value, column_type)
         if column_type is ColumnType.STRING:
             return value
-        # Of two members of one name, the reader keeps the first if the second does not fit; doubtful rows
+        # If two members have one name and the second does not fit, the reader keeps the first; doubtful rows
         # show the text of the last.
         text, texts = self._original_text(key), f"{STEP}.t{self._serving[key]}"
         same = f"{text} = CAST({value} AS STRING)"
@@ -220,7 +219,7 @@ class SplitPlan:
 
 
 def _apply(function: str, values: Sequence[str]) -> str:
-    """Return the greatest or least value that is not NULL; Spark's functions need at least two arguments."""
+    """Return the greatest or least value that is not NULL. Spark's functions need at least two arguments."""
     return f"{function}({', '.join(values)})" if len(values) > 1 else values[0]
 
 
@@ -230,16 +229,16 @@ def build_struct(fields: Mapping[str, str]) -> str:
 
 
 def _any(conditions: Iterable[str]) -> str:
-    """Return whether a condition holds. Unlike a chain of ORs, COALESCE compiles in pieces and supports
-    hundreds of them.
+    """Return whether one of the conditions holds. Unlike a chain of ORs, COALESCE compiles in pieces and
+    supports hundreds of them.
     """
     pieces = [f"CASE WHEN {condition} THEN TRUE END" for condition in conditions]
     return f"coalesce({', '.join([*pieces, 'FALSE'])})"
 
 
 def read_number(text: str, column_type: ColumnType) -> str:
-    """Return, as SQL, the number in ``text`` (SQL too) if JSON and a column of this type write it in the same
-    form; otherwise NULL.
+    """Return the SQL of the number in the SQL expression ``text`` if a column of this type writes it in the
+    same form as JSON; otherwise NULL.
 
     A DOUBLE also accepts integers.
     """

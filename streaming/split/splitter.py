@@ -1,19 +1,19 @@
 """Splits raw JSON rows into typed columns inside the JVM.
 
 Spark parses every row once, each key as the type of its column: plain rows by their own parser
-(``streaming.split.plain_rows``), which returns all slots at once, others by Spark's reader. If that is
-impossible (a value of another kind, a scalar above deeper keys, not JSON at all), it leaves the row's text in
-an extra field. Only such *doubtful* rows get a second parse, as text, which finds the lost parts. So the
-exact rule costs nothing on rows that conform. There is neither a cast nor an aggregate per column; counts and
-bounds come from the footers of the files (``streaming.batch.footers``).
+(``streaming.split.plain_rows``), which returns all slots at once, others by Spark's reader. If a value does
+not fit its column, a scalar stands in place of an object with requested keys, or the row is not JSON, the
+reader stores the row's text in an extra field. Only such *doubtful* rows get a second parse, as text, which
+finds the lost values. So the exact rule costs nothing for other rows. The query has neither a cast nor an
+aggregate for each column; counts and bounds come from the footers of the files (``streaming.batch.footers``).
 
 The rule (docs/SPLITTING.md lists the exceptions): a column holds the result of ``get_json_object`` for the
 row. A value *fits* a numeric column if it is a JSON number in the range of the type, so that reading the
 column as text gives the same text. In a DOUBLE column, integers up to 2^53 count as numbers. A value that
 does not fit becomes NULL, and the row's text goes to ``_rescued``. A malformed row (anything but a JSON
-object) has no values, and its text is in ``_rescued`` too. So is the text of a row with anything behind its
-first document, which Spark's reader ignores as ``get_json_object`` does. The splitter looks for such text
-only in rows that are not plain.
+object) has no values, and its text is in ``_rescued`` too. So is the text of a row with text after its first
+document, which Spark's reader ignores like ``get_json_object``. The splitter looks for such text only in rows
+that are not plain.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def split(
     texts: Mapping[str, KeyPath] | None = None,
     numeric_strings: Collection[KeyPath] = (),
 ) -> DataFrame:
-    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN,
-    never NULL), ``texts`` and then all slots in the layout's order.
+    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN, never NULL), ``texts`` and then all slots
+    in the layout's order.
 
-    The STRING column ``value`` has a row's JSON. ``texts`` are further columns, by name, with the text of
-    a key that need not be in the layout, for example the event time. Slots without a key are NULL columns.
-    For keys in ``numeric_strings``, quoted numbers also fit numeric columns if written as JSON writes them.
-    Raises ConfigError if the session was not created by ``streaming.driver.session``.
+    The STRING column ``value`` contains the JSON of a row. ``texts`` gives the names of further columns, each
+    with the text of a key that need not be in the layout, for example the event time. Slots without a key are
+    NULL columns. For keys in ``numeric_strings``, quoted numbers also fit numeric columns if written as JSON
+    writes them. Raises ConfigError if the session was not created by ``streaming.driver.session``.
     """
     rows = split_packed(frame, layout, keep=keep, texts=texts, numeric_strings=numeric_strings)
     return rows.selectExpr(*map(quote, [*keep, MALFORMED, TRAILING, *(texts or {})]), *unpack(layout))
@@ -87,29 +87,29 @@ def split_packed(
 
 
 def unpack(layout: Layout) -> list[str]:
-    """Return every slot of the column ``SLOTS`` as SQL with its name."""
+    """Return the SQL of every slot in the column ``SLOTS``, with its name."""
     return [f"{SLOTS}.{quote(slot.name)} AS {quote(slot.name)}" for slot in layout.slots]
 
 
 def pack(layout: Layout) -> str:
-    """Return all slots as the column ``SLOTS``, as SQL with its name."""
+    """Return the SQL of the column ``SLOTS`` made of all slots, with its name."""
     return f"{build_struct({slot.name: quote(slot.name) for slot in layout.slots})} AS {SLOTS}"
 
 
 def replace_rescued(layout: Layout, text: str) -> str:
-    """Return the column ``SLOTS`` with ``text`` as ``_rescued``, as SQL.
-    Spark generates no code for it, because few rows need it.
+    """Return the SQL of the column ``SLOTS`` with ``text`` as its ``_rescued``. Spark generates no code for
+    it, because few rows need it.
     """
     slots = {slot.name: f"{STEP}.{quote(slot.name)}" for slot in layout.slots}
     return f"element_at(transform(array({SLOTS}), {STEP} -> {build_struct(slots | {RESCUED: text})}), 1)"
 
 
 def row_counts() -> list[Column]:
-    """Return the aggregates to observe while split rows are written:
-    ``rows``, ``malformed``, ``trailing`` and ``rescued``.
+    """Return the aggregates to observe while split rows are written: ``rows``, ``malformed``, ``trailing``
+    and ``rescued``.
 
-    ``rescued`` includes malformed rows and those with more text behind their document. Counts per column are
-    in the footers of the written files.
+    ``rescued`` includes malformed rows, and rows with text after their document. Counts per column are in the
+    footers of the written files.
     """
     from pyspark.sql import functions
 

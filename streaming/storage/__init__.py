@@ -1,5 +1,5 @@
-"""Files of the stream: list, move and write small records, wherever a table or a checkpoint is.
+"""Storage of the stream: lists, moves and writes files, wherever a table or a checkpoint is.
 
-``port`` is the interface, ``local_disk`` its implementation for the driver's own disk, and ``hadoop`` the one
-for all file systems of Spark, with the choice between the two.
+``port`` is the interface, ``local_disk`` implements it for the driver's own disk, and ``hadoop`` for all file
+systems of Spark. ``hadoop`` also chooses between the two.
 """

@@ -1,12 +1,12 @@
-"""The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings; paths on the
-driver's disk do not need the JVM.
+"""The storage of a stream: Hadoop's file systems, through Spark's JVM and settings, and the driver's own
+disk.
 
-Tables and checkpoints may be anywhere Spark can write, and Hadoop can move everything that Spark wrote.
+Tables and checkpoints may be anywhere Spark can write, and Hadoop can move everything that Spark has written.
 (``handlers.files`` copies between clusters without a JVM and has no moves.)
 
 On a file system with renames, a move is one rename. On an object store, a rename is a copy on the server
-followed by a removal, and a crash in between leaves both. The copy is complete then (an object appears only
-when it is complete), so this removes only the source.
+followed by a removal, and a crash in between leaves both. In that case the copy is complete, because an
+object appears only when it is complete, so a repeated move only removes the source.
 
 Whether a small record is written to a temporary name and renamed, or written in place, depends on its own
 location: a checkpoint may be on HDFS while its table is in an object store. ``open_storage`` therefore
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 class HadoopStorage:
-    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session;
-    ``renames`` states whether a move is one step.
+    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session. ``renames`` says whether a move
+    is one step.
     """
 
     def __init__(self, spark: SparkSession, *, renames: bool = True) -> None:
@@ -46,7 +46,7 @@ class HadoopStorage:
         self._renames = renames
 
     def list(self, directory: str) -> Sequence[StorageEntry]:
-        """Return the children in one call, because each call to an object store takes time."""
+        """Return the children with a single call, because each call to an object store takes time."""
         try:
             with _errors(directory, report_missing=True):
                 path, files = self._open(directory)
@@ -83,7 +83,7 @@ class HadoopStorage:
             self._rename(hidden, path, overwrite=True)
 
     def create(self, path: str, text: str) -> bool:
-        """Create without overwriting, which is one step on HDFS and on a local disk."""
+        """Create a file without overwriting one, which is a single step on HDFS and on a local disk."""
         try:
             self._put(path, text, overwrite=False)
         except AlreadyExists:
@@ -154,7 +154,7 @@ class HadoopStorage:
                 stream.close()
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        """Rename by FileContext, which raises an error; FileSystem returns false without a reason."""
+        """Rename through FileContext, which raises an error; FileSystem would only return false."""
         hadoop = self._jvm.org.apache.hadoop.fs
         option = getattr(hadoop, "Options$Rename")
         how = self._gateway.new_array(option, 1)
@@ -184,12 +184,12 @@ def _errors(path: str, *, report_missing: bool = False) -> Iterator[None]:
 
 
 class StorageByLocation:
-    """The ``Storage`` of all paths: ``local`` for paths on the driver's disk,
-    ``remote`` for all others and for copies of data files.
+    """A ``Storage`` that uses ``local`` for paths on the driver's disk, and ``remote`` for all others and for
+    copies of data files.
 
-    ``renames`` states whether a table's files are published by a rename; otherwise ``remote`` moves them
-    wherever they are. ``local_paths`` states whether a path without a scheme is on the driver's disk, as
-    Hadoop's default file system decides.
+    ``renames`` says whether a table's files are published by a rename; if not, ``remote`` moves them even on
+    the local disk. ``local_paths`` says whether a path without a scheme is on the driver's disk, which
+    depends on Hadoop's default file system.
     """
 
     def __init__(
@@ -226,8 +226,8 @@ class StorageByLocation:
         storage.move(source, target)
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Copy a file with another end.
-        Hadoop verifies the checksum of a local file and writes one for the copy.
+        """Copy a file with another end. Hadoop verifies the checksum of a local file, and writes one for the
+        copy.
         """
         self._remote.copy_with_tail(source, target, kept_bytes, tail)
 

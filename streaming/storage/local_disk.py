@@ -5,9 +5,9 @@ every file. A small batch on a local disk spent half of its time on about 90 of 
 "Small batches"). Python's own calls need none.
 
 Hadoop keeps a checksum of every local file in a hidden file next to it and refuses files that differ from it.
-A file without one is read unchecked, but one with the checksum of an earlier file is unreadable. So at every
-step, even after a crash, a file has its own checksum or none: a moved file's checksum moves before it, and
-the checksum of a replaced or removed file is removed before.
+It reads a file without a checksum unchecked, but cannot read a file with the checksum of an earlier one. So
+at every step, even after a crash, a file has either its own checksum or none: the checksum of a moved file
+moves before the file, and the checksum of a replaced or removed file is removed first.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def local_path(path: str) -> Path | None:
-    """Return the path on the disk; None for a URI of another file system.
-    Hadoop's paths are not percent-encoded.
+    """Return the path on the disk; None for a URI of another file system. Hadoop's paths are not
+    percent-encoded.
     """
     match = _LOCAL.fullmatch(path.replace("file:///", "file:/", 1))
     return None if match is None else Path(match[1])
 
 
 class LocalDisk:
-    """The ``Storage`` of absolute paths and ``file:`` URIs,
-    except for copies of data files, whose checksums are Hadoop's.
+    """The ``Storage`` of absolute paths and ``file:`` URIs. It does not copy data files, because only Hadoop
+    writes their checksums.
     """
 
     def list(self, directory: str) -> Sequence[StorageEntry]:
@@ -74,8 +74,8 @@ class LocalDisk:
             hidden.replace(target)
 
     def create(self, path: str, text: str) -> bool:
-        """Write to a temporary name and link:
-        the file appears with its content, and never replaces another.
+        """Write to a temporary name and link it, so that the file appears with its content and never replaces
+        another one.
         """
         target = _path(path)
         with _errors(path), _written(target, text) as hidden:
@@ -98,9 +98,7 @@ class LocalDisk:
             _path(directory).mkdir(parents=True, exist_ok=True)
 
     def move(self, source: str, target: str) -> None:
-        """Rename. Raises AlreadyExists if another file has the name already, because then another writer is
-        at work.
-        """
+        """Rename. Raises AlreadyExists if another file has the name: another writer must be active."""
         old, new = _path(source), _path(target)
         with _errors(source):
             if not old.exists():
@@ -122,7 +120,7 @@ class LocalDisk:
             _rename(old, new)
 
     def remove(self, path: str) -> None:
-        """Delete recursively. Files that vanish meanwhile are as good as deleted."""
+        """Delete recursively, ignoring files that vanish meanwhile."""
         local = _path(path)
         with _errors(path):
             if local.is_dir() and not local.is_symlink():
@@ -142,7 +140,7 @@ def _checksum(path: Path) -> Path:
 
 
 def _entry(child: os.DirEntry[str]) -> StorageEntry | None:
-    """Return the child; None if it has vanished since the directory was read, or is a link to nothing."""
+    """Return the child; None if it has vanished since the directory was read, or is a broken link."""
     try:
         return StorageEntry(child.name, child.is_dir(), child.stat().st_size)
     except FileNotFoundError:
@@ -151,7 +149,7 @@ def _entry(child: os.DirEntry[str]) -> StorageEntry | None:
 
 @contextmanager
 def _written(target: Path, text: str) -> Iterator[Path]:
-    """Write the text to a hidden file next to ``target`` and remove it if it is still there at the end."""
+    """Provide a hidden file next to ``target`` with the text; remove it at the end if it still exists."""
     target.parent.mkdir(parents=True, exist_ok=True)
     hidden = _hidden(target)
     try:
@@ -162,8 +160,8 @@ def _written(target: Path, text: str) -> Iterator[Path]:
 
 
 def _rename(old: Path, new: Path) -> None:
-    """Rename; between mounts (renaming is impossible) copy to a hidden name first: the file appears with its
-    content.
+    """Rename. Between mounts, which renames cannot cross, copy to a hidden name first, so that the file
+    appears with its content.
     """
     try:
         old.replace(new)

@@ -1,7 +1,7 @@
-"""File operations of the stream: list, move, and write small records atomically.
+"""The port for file operations of the stream: lists and moves files, and writes small records atomically.
 
-Moves are idempotent because they are repeated after a crash: if the source is gone and the target exists, the
-move was done before.
+Moves are idempotent, because a crash may repeat them: if the source is gone and the target exists, the move
+was done before.
 
 No operation waits for the disk. Written data survives the death of every process, as do the files that Spark
 writes next to it; a power failure of the machine may lose the newest records and files of a local disk.
@@ -24,8 +24,8 @@ class StorageEntry:
 
 
 class Storage(Protocol):
-    """Paths are absolute paths or URIs.
-    Raises FilesUnavailable for temporary failures, FileLost if a file has vanished.
+    """File operations on absolute paths or URIs. Raises FilesUnavailable for temporary failures, FileLost if
+    a file has vanished.
     """
 
     def list(self, directory: str) -> Sequence[StorageEntry]:
@@ -46,13 +46,13 @@ class Storage(Protocol):
         """Create a directory and its parents, on file systems that have directories."""
 
     def move(self, source: str, target: str) -> None:
-        """Move the file ``source`` to ``target``; do nothing if done before. Raises FileLost if neither
-        exists.
+        """Move the file ``source`` to ``target``; do nothing if that was done before. Raises FileLost if
+        neither exists.
         """
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``. Overwrites an existing
-        target.
+        """Write the first ``kept_bytes`` of ``source`` and then ``tail`` to ``target``. Overwrites an
+        existing target.
         """
 
     def remove(self, path: str) -> None:

@@ -1,13 +1,13 @@
 """The metastore calls that a flat table needs, and their implementation on a Hive 4 metastore.
 
-``MetastoreTable`` is the only implementation of a flat table. A Hive 4 metastore and the metastore inside
-Spark (``spark_catalog``) differ only in how a call travels and how compare-and-set works; this protocol
-covers that difference.
+``MetastoreTable`` implements flat tables for all metastores. A Hive 4 metastore and the metastore inside
+Spark (``spark_catalog``) differ only in the transport of calls and in compare-and-set; this protocol covers
+the difference.
 
 On Hive 4, compare-and-set is the metastore's own: fields 10 and 11 of ``alter_table_req``. Only the error
 message reveals a lost race ("The table has been modified", reference: flat-tables-hive4.md §6). The server
-does not count statistics (``DO_NOT_UPDATE_STATS``): the files of an hour change without the metastore, so a
-count would soon be wrong.
+must not count files for statistics (``DO_NOT_UPDATE_STATS``): the files of an hour change without the
+metastore, so the counts would soon be wrong.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from state.errors import Conflict, InvalidRequest, NotFound
 
 
 class Catalog(Protocol):
-    """The calls; names and errors are those of ``handlers.metastore.Metastore``."""
+    """The calls that a flat table needs, with the names and errors of ``handlers.metastore.Metastore``."""
 
     def get_table(self, db: str, name: str) -> Table:
         """Return the table. Raises NotFound."""
@@ -34,10 +34,10 @@ class Catalog(Protocol):
         """Create a table. Raises AlreadyExists, or NotFound if the database does not exist."""
 
     def replace_table(self, table: Table, *, key: str, expected: str, narrows: bool = False) -> None:
-        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``;
-        otherwise raise Conflict.
+        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``; otherwise raise
+        Conflict.
 
-        With ``narrows``, the metastore's check of column types is off for this call.
+        With ``narrows``, switches off the metastore's check of column types for this call.
         """
 
     def partition_names(self, db: str, table: str) -> list[str]:
@@ -105,8 +105,8 @@ class HiveCatalog:
 
     @contextmanager
     def _without_type_check(self) -> Iterator[None]:
-        """Switch the check off for this connection;
-        only that has an effect (reference: flat-tables-hive4.md §2).
+        """Switch the check off for this connection, because the metastore ignores it elsewhere (reference:
+        flat-tables-hive4.md §2).
         """
         before = self._metastore.config_value(TYPE_CHECK, "true")
         # SLF001: the client has no method for the one call
@@ -123,8 +123,8 @@ class HiveCatalog:
     def get_partitions(
         self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
     ) -> list[Partition]:
-        """Return the partitions that exist. It requests a few one by one, which Hive 4.2 answers eight times
-        faster for wide tables.
+        """Return the partitions that exist. Requests them one by one if there are few, which is eight times
+        faster in Hive 4.2 for wide tables.
         """
         if len(names) > _FEW:
             return self._metastore.get_partitions(db, table, names, with_columns=with_columns)
@@ -148,8 +148,8 @@ class HiveCatalog:
         )
 
     def delete_column_statistics(self, partition: Partition, name: str) -> None:
-        """Delete statistics column by column:
-        altering a partition keeps them, and no call deletes them all.
+        """Delete statistics column by column, because altering a partition keeps them, and no call deletes
+        all of them.
         """
         db, table = partition.dbName, partition.tableName
         columns = [column.name for column in partition.sd.cols or []]

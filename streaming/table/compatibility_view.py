@@ -1,20 +1,20 @@
 """The compatibility view: former column names on the current table.
 
-A key collapsed into its parent gets no more values. Its column is empty from then on, and its slot may later
-hold another key, so queries that name the old column would find less and less. The view has all columns of
-the table and maps every old name to the column that has the values now::
+When a key collapses into its parent, its column gets no more values, and its slot may later hold another key,
+so queries with the old column name would find less and less. The view has all columns of the table, and maps
+every old name to the column that has the values now::
 
     SELECT ..., `foo/bar`,
       coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, ...
     FROM `db`.`events_flat`
 
-While the old column exists, older hours have their values there; when its slot holds another key, only the
-second half remains. Two types that differ are combined as text.
+As long as the old column exists, older hours have their values there; when its slot holds another key, only
+the second half of the expression remains. If the two types differ, the values are combined as text.
 
-Metastore calls write the view, in the SQL that Hive and Spark have in common, so both can read it. It does
-not follow the table on its own: ``refresh`` rewrites it after each change of the table if necessary, and
-``tideline.schema_version`` records for which version. The view stores the meaning of the old names, one
-parameter per name.
+The view is written through metastore calls, in SQL that both Hive and Spark can read. It does not follow the
+table on its own: ``refresh`` rewrites it after a change of the table if necessary, and
+``tideline.schema_version`` records the table's version. The view's parameters store the meaning of the old
+names, one parameter for each.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class CompatibilityView:
         self._name = name
 
     def old_names(self) -> dict[str, OldName]:
-        """Return the mapping of the stored view, empty without a view.
-        Raises InvalidRequest if another table has its name.
+        """Return the stored view's mapping of old names; empty if there is no view. Raises InvalidRequest if
+        another table has its name.
         """
         stored = self._stored()
         if stored is None:
@@ -68,16 +68,17 @@ class CompatibilityView:
         }
 
     def refresh(self, state: TableState) -> bool:
-        """Update the view to ``state``, with its own old names and those that follow from ``state``;
-        return whether it changed.
+        """Update the view for ``state``, with its stored old names and those that follow from ``state``.
+
+        Returns whether it changed.
         """
         return self.write(state, {**self.old_names(), **find_collapsed_names(state.layout)})
 
     def write(self, state: TableState, old_names: Mapping[str, OldName]) -> bool:
-        """Write the view for ``state`` and ``old_names``,
-        which replace its previous old names; return whether it changed.
+        """Write the view for ``state`` with ``old_names`` instead of its stored ones.
 
-        Omits old names that hold a key again, and those whose column no longer exists.
+        Returns whether it changed. Omits old names that are columns again, and those whose column no longer
+        exists.
         """
         usable_names = select_usable_names(state.layout, old_names)
         new_view = self._view(state, usable_names)
@@ -144,7 +145,7 @@ _TEXT: Final = "string"
 
 @dataclass(frozen=True, slots=True)
 class OldName:
-    """Present column of the values of a former column."""
+    """The current column that has the values of a former column."""
 
     column: str
     path: KeyPath | None = None
@@ -156,7 +157,7 @@ class OldName:
 
     @classmethod
     def parse(cls, text: str) -> OldName:
-        """Return the content of a parameter. Raises FlatTableAltered if it is invalid."""
+        """Return the meaning of an old name from its parameter. Raises FlatTableAltered if it is invalid."""
         try:
             form: Any = json.loads(text)
             path = form.get("p")
@@ -172,9 +173,10 @@ class OldName:
 
 
 def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
-    """Return the path to ``child`` after its collapse into ``parent``, whose column is ``column``.
+    """Return where the values of ``child`` are after its collapse into ``parent``, whose column is
+    ``column``.
 
-    Raises BadInput if Hive cannot read the rest of the path; such an old name cannot be kept.
+    Raises BadInput if Hive cannot read the rest of the path, so that the old name has to be dropped.
     """
     assert child.is_within(parent), (child, parent)
     assert child != parent, child
@@ -182,8 +184,8 @@ def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
 
 
 def find_collapsed_names(layout: Layout) -> dict[str, OldName]:
-    """Return the old names that follow from ``layout``:
-    empty slots whose key is within the key of a live slot.
+    """Return the old names that follow from ``layout``: those of empty slots whose key is inside the key of a
+    live slot.
     """
     live = layout.by_key
     names = {}
@@ -219,7 +221,7 @@ class ViewColumn:
 
 
 def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dict[str, OldName]:
-    """Return the old names whose column still exists and whose name holds no key again."""
+    """Return the old names whose column still exists and that are not columns again."""
     columns = {slot.name for slot in layout.slots}
     in_use = {fold_case(slot.name) for slot in layout.slots if slot.state is not SlotState.EMPTY}
     return {
@@ -230,8 +232,8 @@ def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dic
 
 
 def build_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[ViewColumn]:
-    """Return the view's columns: the table's columns,
-    its partition columns, then old names that are no longer columns.
+    """Return the view's columns: the table's columns, its partition columns, then old names that are no
+    longer columns.
 
     Raises BadInput for an old name that is not a valid column name.
     """

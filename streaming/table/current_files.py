@@ -1,18 +1,19 @@
 """The current directories and columns of a flat table, for readers that know only the table's directory.
 
-After an hour was rewritten, both versions of its files lie in the table's directory for a time, and files of
-different ages have columns of different types. A metastore has the current directories and types. Readers
-without one (PyArrow, DuckDB, Polars, pandas) find the same in a small file, ``.tideline/current.json``.
+After an hour was rewritten, both versions of its files are in the table's directory for a time, and files of
+different ages have columns of different types. The metastore knows the current directories and types. Readers
+without a metastore (PyArrow, DuckDB, Polars, pandas) find them in a small file, ``.tideline/current.json``,
+the record.
 
 The writer replaces the file atomically, at three moments:
 
-1. before the files of a batch are moved, so that no reader meets a file of an hour or a type that the record
-   lacks;
+1. before the files of a batch are moved, so that no reader finds a file with an hour or a type that is not in
+   the record;
 2. after an hour was switched to other files;
-3. before directories are deleted, so that the record never names a deleted one.
+3. before directories are deleted, so that the record never names a deleted directory.
 
-In between, and after a crash, the record may be older than the metastore. It is right nevertheless: the old
-directories still hold all rows, because nothing is deleted or added to an hour before the record is replaced.
+In between, and after a crash, the record may be older than the metastore. It is still correct: the old
+directories hold all rows, because no file of an hour is deleted or added before the record is replaced.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class CurrentTable:
 
     @classmethod
     def of(cls, state: TableState, partitions: Iterable[HourPartition]) -> CurrentTable:
-        """Describe a table with these partitions."""
+        """Return the content for a table with these partitions."""
         columns, directories = state.columns, {}
         for each in partitions:
             own = columns.directory(state.location, each.hour)
@@ -113,8 +114,8 @@ class CurrentTableFile:
         self._written = ""
 
     def write(self, state: TableState) -> None:
-        """Describe the table with its present partitions,
-        unless this process has written the same before. The caller holds the lease.
+        """Write the record for the table's current partitions, unless this process has written the same
+        before. The caller holds the lease.
         """
         text = CurrentTable.of(state, self._table.partitions()).text
         if text != self._written:
@@ -140,7 +141,7 @@ def find_current_files(
 
     ``read`` returns the text of a file, None if it does not exist. ``list_directory`` returns the names in a
     directory, none if it does not exist; several threads call it. Reads the record again after listing the
-    directories: if it has changed, so may have the files.
+    directories, because the files may have changed if the record has.
 
     Raises NotFound if the table has no record, StateCorrupt if it is unreadable, and FilesUnavailable if it
     changes all the time.

@@ -1,10 +1,11 @@
-"""A flat table as a dataset of PyArrow, which DuckDB, Polars and pandas read as well.
-It needs neither Spark nor a metastore.
+"""A flat table as a dataset of PyArrow, which DuckDB, Polars and pandas read as well. It needs neither Spark
+nor a metastore.
 
 A dataset over the table's directory would read replaced files together with current ones, and take the types
-of its first file. This one has the files and the columns that are current when opened
-(``streaming.table.current_files``). Values of older files are converted to the current type as they are read.
-Files that batches add later are not part of it, and its files exist for another ``old_files_s``.
+of its first file. This dataset has the files and columns that are current when it is opened
+(``streaming.table.current_files``). Values in older files are converted to the current type when they are
+read. The dataset does not contain files that batches add later, and its files exist for at least another
+``old_files_s``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""A flat table as ``streaming`` sees it:
-its state, its hours and the operations on them, and how the metastore stores both.
+"""The port of a flat table: its state, its hours and the operations on them, and their form in the metastore.
 
-A metastore offers two kinds of safety, so there are two kinds of change. The table itself (columns,
-parameters) changes by compare-and-set on its version: of two concurrent writers one gets ``Conflict`` and has
-to read the table again. No Hive version has compare-and-set for partitions. A process that changes partitions
-therefore holds the writer's lease (``lease``), a parameter of the table that is itself acquired by
-compare-and-set.
+The table itself (columns, parameters) changes by compare-and-set on its version: of two concurrent writers,
+one gets ``Conflict`` and has to read the table again. No Hive version has compare-and-set for partitions. A
+process that changes partitions therefore holds the writer's lease (``lease``), which is a parameter of the
+table and is acquired by compare-and-set.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ class TableState:
 
     @property
     def version(self) -> int:
-        """The schema version: the layout's, and the value of ``tideline.schema_version``."""
+        """The schema version of the layout, which is also the value of ``tideline.schema_version``."""
         return self.layout.version
 
 
@@ -52,7 +50,7 @@ class HourPartition:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the hour is compacted, and no row has arrived since."""
+        """Whether the hour is compacted and no row has arrived since then."""
         return self.parameters.get(SEALED) == "true"
 
 
@@ -67,8 +65,8 @@ class FlatTable(Protocol):
         """``database.table``."""
 
     def read(self) -> TableState:
-        """Return the current state.
-        Raises InvalidRequest if the table is not a flat table written by Tideline.
+        """Return the current state. Raises InvalidRequest if the table is not a flat table written by
+        Tideline.
         """
 
     def create(
@@ -79,8 +77,8 @@ class FlatTable(Protocol):
         columns: HourColumns,
         parameters: Mapping[str, str] | None = None,
     ) -> TableState:
-        """Create the table as an external ORC table.
-        Raises AlreadyExists, or NotFound if the database does not exist.
+        """Create the table as an external ORC table. Raises AlreadyExists, or NotFound if the database does
+        not exist.
         """
 
     def alter(
@@ -108,21 +106,21 @@ class FlatTable(Protocol):
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
-        """Return the existing partitions of ``hours`` (None:
-        all) in order. Raises Inconsistent if two share a location.
+        """Return the existing partitions of ``hours`` (None: all) in order. Raises Inconsistent if two have
+        the same location.
 
-        Columns may be missing unless ``with_columns`` is set: with them, 100 partitions of 1,500 columns take
-        a second.
+        The partitions may lack their columns unless ``with_columns`` is set, because 100 partitions with
+        1,500 columns take a second.
         """
 
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
     ) -> HourPartition:
-        """Return the hour's partition;
-        add it with directory ``v<version>`` and the table's current columns if it is missing.
+        """Return the hour's partition. Adds a missing one with the directory ``v<version>`` and the table's
+        current columns.
 
-        The metastore counts the files that are there at that moment. ``set_hour_parameters`` removes that
-        count later.
+        The metastore counts the files that exist at that moment; ``set_hour_parameters`` later removes the
+        count.
         """
 
     def switch_hour(
@@ -130,8 +128,8 @@ class FlatTable(Protocol):
     ) -> HourPartition:
         """Point the hour to another directory, change parameters and remove statistics in one metastore call.
 
-        Column statistics, if there are any, are deleted in a call before: missing statistics mislead no
-        planner.
+        If there are column statistics, an earlier call deletes them, because wrong statistics would mislead
+        planners.
 
         The directory must be another version below the hour's own directory and must contain the files
         directly. Raises InvalidRequest otherwise, because Hive silently reads a missing or nested directory
@@ -149,8 +147,8 @@ _ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
 
 
 def parse_table(table: Table) -> TableState:
-    """Return the state that a metastore table stores.
-    Raises FlatTableAltered or InvalidRequest if Tideline did not write it so.
+    """Return the state of a flat table from its metastore table. Raises FlatTableAltered or InvalidRequest if
+    Tideline did not write it so.
     """
     parameters = rename_former(table.parameters or {})
     keys = [(key.name, key.type) for key in table.partitionKeys or []]
@@ -164,8 +162,8 @@ def parse_table(table: Table) -> TableState:
 
 
 def parse_partition(state: TableState, partition: Partition) -> HourPartition:
-    """Return the hour that a metastore partition stores.
-    Raises BadPartitionValue if its values do not name an hour.
+    """Return the hour from its metastore partition. Raises BadPartitionValue if its values do not name an
+    hour.
     """
     return HourPartition(
         hour=state.columns.hour(partition.values),
@@ -177,8 +175,8 @@ def parse_partition(state: TableState, partition: Partition) -> HourPartition:
 
 
 def build_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
-    """Return the metastore columns of ``layout``.
-    Raises BadInput or LimitExceeded for an invalid name or comment.
+    """Return the metastore columns of ``layout``. Raises BadInput or LimitExceeded for an invalid name or
+    comment.
     """
     listed = encode_columns(layout)
     check_columns(((name, comment or "") for name, _, comment in listed), columns.names)

@@ -1,4 +1,4 @@
-"""Hours as partitions: partition columns with one pattern each, and the directories of an hour.
+"""Hours as partitions: their partition columns, each with a pattern, and their directories.
 
 An hour is its start in seconds since 1970 (UTC), a multiple of 3,600. A partition column holds the hour in a
 ``strftime`` pattern, as text or as a number without leading zeros (as Hive writes an INT into a partition's
@@ -84,13 +84,13 @@ class HourColumns:
 
     @property
     def patterns_text(self) -> str:
-        """The patterns as the text of a table parameter."""
+        """The text of the table parameter that stores the patterns."""
         return json.dumps([column.pattern for column in self.columns])
 
     @classmethod
     def from_table(cls, keys: Sequence[tuple[str, str]], patterns: str) -> HourColumns:
-        """Return the columns of a stored table from its keys (name and type) and its parameter.
-        Raises InvalidRequest.
+        """Return the partition columns of a stored table from its partition keys and the parameter with the
+        patterns. Raises InvalidRequest.
         """
         try:
             listed = json.loads(patterns)

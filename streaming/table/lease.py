@@ -1,13 +1,13 @@
 """The writer's lease: who may change a table's partitions, and until when.
 
 Compare-and-set protects the table, but no Hive version offers it for partitions (reference:
-flat-tables-hive4.md §6). So the one writer records itself in a table parameter, set by compare-and-set; two
-writers cannot acquire it at once. A writer that died holds the lease until it expires.
+flat-tables-hive4.md §6). So the writer records itself in a table parameter by compare-and-set, which two
+writers cannot do at once. The lease of a writer that has died remains until it expires.
 
-The lease depends on clocks: a process that acquires it compares its end with its own clock. Therefore the
-holder stops using the lease ``SKEW_S`` before its end, and others acquire it ``SKEW_S`` after its end; each
-clock may be off by that much. Every acquisition or renewal is a change of the table and raises its version.
-Renewing at half of the duration limits this to a few times per hour.
+The lease depends on clocks, because a process compares the end of another's lease with its own clock.
+Therefore the holder stops using the lease ``SKEW_S`` before its end, and others acquire it ``SKEW_S`` after
+its end, so each clock may be off by that much. Every acquisition or renewal is a change of the table and
+raises its version. Renewing at half of the duration limits this to a few times per hour.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class LeaseRecord:
 
     @classmethod
     def parse(cls, text: str | None) -> LeaseRecord | None:
-        """Return the content; None for an absent or unreadable parameter, which counts as no lease."""
+        """Return the lease from a parameter; None if the parameter is missing or unreadable, which counts as
+        no lease.
+        """
         try:
             form = json.loads(text or "")
             return cls(str(form["holder"]), float(form["until"]))
@@ -52,7 +54,7 @@ class LeaseRecord:
 
 
 class WriterLease:
-    """The lease of one table for ``holder``, a name that is unique to the process (host, process, start)."""
+    """The lease of one table for ``holder``, the unique name of a writer."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The flat table on any metastore that speaks Hive's objects: the one implementation of ``FlatTable``.
+"""The implementation of ``FlatTable`` on any metastore with Hive's objects.
 
 It checks every change before the metastore sees it, stores the table by compare-and-set, and switches an hour
 in one call.
@@ -49,8 +49,8 @@ files."""
 class MetastoreTable:
     """A ``FlatTable`` on a ``Catalog``; its hours are directories in ``storage``.
 
-    Creates directories before it sends them to the metastore. The metastore would create missing ones as its
-    own user, and the writer could not write into them.
+    Creates a directory before it sends the location to the metastore. Otherwise the metastore would create it
+    as its own user, and the writer could not write into it.
     """
 
     def __init__(self, catalog: Catalog, database: str, name: str, storage: Storage) -> None:

@@ -1,9 +1,8 @@
-"""Parameters that Tideline keeps on a flat table and its partitions,
-and the limits of names and texts in a metastore.
+"""Tideline's parameters of a flat table and its partitions, and the metastore's limits of names and texts.
 
-The client checks the limits. A metastore needs 20 seconds of retries to refuse a text that exceeds a column
-of its database, and it accepts some texts that no reader can use (reference: flat-tables-hive4.md §0.8, §1,
-§7).
+Tideline checks the limits itself. A metastore retries for 20 seconds before it refuses a text that is too
+long for its database, and it accepts some texts that no reader can use (reference: flat-tables-hive4.md §0.8,
+§1, §7).
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ COMMENT_CHARS_MAX: Final = 256
 
 
 def check_parameters(parameters: Mapping[str, str | None]) -> None:
-    """Raise InvalidRequest for a key without Tideline's prefix,
-    LimitExceeded for a key or value that is too long.
+    """Raise InvalidRequest for a key without Tideline's prefix, LimitExceeded for a key or value that is too
+    long.
     """
     for key, value in parameters.items():
         if not key.startswith(PREFIX):
@@ -107,8 +106,8 @@ def check_parameters(parameters: Mapping[str, str | None]) -> None:
 def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collection[str]) -> None:
     """Check names and comments of columns. Raises BadInput for a name, LimitExceeded for a comment.
 
-    ``state.columns.names`` defines valid names. The metastore accepts the name of a partition column for a
-    data column, which is then ambiguous in every query (flat-tables-hive4.md §1).
+    ``state.columns.names`` defines valid names. A data column must not have the name of a partition column:
+    the metastore accepts that, but every query would find the name ambiguous (flat-tables-hive4.md §1).
     """
     names: set[str] = set()
     for name, comment in columns:
@@ -127,8 +126,8 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
 
 
 def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return ``old`` with ``changes`` (None removes one),
-    without statistics and without Spark's copy of the schema.
+    """Return ``old`` with ``changes`` (None removes a parameter), without statistics and Spark's copy of the
+    schema.
 
     Parameters of earlier builds get their current names.
     """
@@ -141,10 +140,10 @@ def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) 
 
 
 def select_own(parameters: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the parameters that Tideline keeps."""
+    """Return Tideline's own parameters out of ``parameters``."""
     return {key: value for key, value in (parameters or {}).items() if key.startswith(PREFIX)}
 
 
 def rename_former(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return ``parameters`` with the current names for those that an earlier build wrote."""
+    """Return ``parameters``, with those of an earlier build under their current names."""
     return {_FORMER.get(key, key): value for key, value in parameters.items()}

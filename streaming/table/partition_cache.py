@@ -1,9 +1,9 @@
 """A flat table that caches its partitions for the writer.
 
 The writer holds the lease, so no other process changes partitions, and all changes of the writer go through
-this class. Results of reads therefore stay valid. A busy metastore needs a second for a call, and a batch
-needs a dozen of them. If the table's version differs from the version that the writer left, another writer
-held the lease in between, and the writer drops the cache.
+this class. Cached results therefore stay valid. A batch needs a dozen calls, each of which takes a second on
+a busy metastore. If the table's version differs from the one that the writer has written, another writer held
+the lease in between, and the cache is dropped.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class CachedTable:
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
-        """Return partitions from the cache, which has no columns; ``with_columns`` queries the metastore."""
+        """Return partitions from the cache or, with ``with_columns``, from the metastore."""
         if with_columns:
             return self._inner.partitions(hours)
         cached = self._partitions()
@@ -103,7 +103,7 @@ class CachedTable:
         self._known = None
 
     def forget_if_changed(self) -> None:
-        """Drop the cache if the metastore has other hours: users may drop partitions."""
+        """Drop the cache if the metastore has other hours, because users may drop partitions."""
         if self._known is not None and sorted(self._known) != list(self._inner.hours()):
             self._known = None
 

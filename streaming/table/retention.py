@@ -1,22 +1,21 @@
-"""Decides which old hours are dropped, and deletes directories later.
+"""Decides which old hours to drop, and deletes their directories later.
 
-Dropping the wrong partition cannot be undone. So the decision is a pure function of known facts, and
-cautious:
+Dropping the wrong partition cannot be undone. So the decision is a cautious, pure function:
 
-* Age is measured from the newest *sealed* hour, that is from events, not from a clock. A stopped stream drops
-  nothing more.
-* Neither one wrong event time nor a wrong clock may make the whole table old. Nothing is dropped while the
-  newest sealed hour and this machine's clock differ by more than ``distance_max_s`` in either direction.
+* The age of an hour is measured from the newest *sealed* hour, not from a clock, so a stopped stream drops
+  nothing.
+* A wrong event time or a wrong clock must not make the whole table look old. So nothing is dropped while the
+  newest sealed hour and this machine's clock differ by more than ``distance_max_s``.
 * One run drops at most ``hours_max`` hours, the oldest first, and never the newest hour.
 
 A query that started before an hour was switched or dropped still reads the old directory. So retention does
-not delete directories at once, but notes them in the table's own directory, in ``.tideline/deletions/``, one
-small file per directory. Noting a directory twice has no effect, two writers cannot lose each other's notes,
-and any later writer finds them.
+not delete directories at once, but writes a note for each, a small file in ``.tideline/deletions/`` of the
+table's directory. Writing a note twice has no effect, two writers cannot lose each other's notes, and any
+later writer finds them.
 
-A note is a request, not an order. Before it deletes, retention reads all partitions from the metastore. A
-directory is kept if a partition points to it, above it or below it, or if it is not a version directory of an
-hour of this table.
+A note alone is not enough to delete a directory. Retention first reads all partitions from the metastore, and
+keeps a directory if the location of a partition is this directory, above it or below it, or if the directory
+is not a version directory of an hour of this table.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ DISTANCE_MAX_S: Final = 2 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class RetentionRules:
-    """How long to keep hours."""
+    """The rules for how long to keep hours."""
 
     keep_s: int
-    """In event time, behind the newest sealed hour; 0 keeps everything."""
+    """How long to keep hours, in event time before the newest sealed hour; 0 keeps everything."""
     hours_max: int = HOURS_MAX
     distance_max_s: int = DISTANCE_MAX_S
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The hours that a run drops. ``refused`` gives the reason if it may drop nothing."""
+    """The hours to drop. ``refused`` is the reason if the rules permit no drop now."""
 
     hours: tuple[int, ...] = ()
     left: int = 0
@@ -63,8 +62,8 @@ class Expiry:
 def find_expired(
     hours: Iterable[int], sealed: Collection[int], now_s: float, rules: RetentionRules
 ) -> Expiry:
-    """Return which of ``hours`` to drop;
-    ``sealed`` are the hours whose files are complete, ``now_s`` is this machine's clock.
+    """Return which of ``hours`` to drop. ``sealed`` are the hours whose files are complete, ``now_s`` is this
+    machine's clock.
     """
     if rules.keep_s <= 0:
         return Expiry()
@@ -84,8 +83,8 @@ def drop_hours(
 ) -> list[int]:
     """Drop ``partitions`` and note their directories for deletion after ``due_s`` (seconds since 1970).
 
-    Notes the directories first. A crash in between leaves notes that the deletion ignores while partitions
-    point there; it never leaves files that nothing refers to.
+    Writes the notes first. After a crash in between, the deletion ignores notes of directories that
+    partitions still use. No files are left without a partition or a note.
     """
     listed = list(partitions)
     for partition in listed:
@@ -101,7 +100,7 @@ _FILE: Final = re.compile(r"[0-9a-f]{32}\.json")
 
 @dataclass(frozen=True, slots=True)
 class DeletionNote:
-    """A directory to delete."""
+    """A note about a directory to delete."""
 
     location: Location
     due_s: float
@@ -111,11 +110,13 @@ class DeletionNote:
 
 @dataclass(slots=True)
 class SweepResult:
-    """The outcome of a pass."""
+    """The result of a pass."""
 
     deleted: list[Location] = field(default_factory=list)
     kept: list[Location] = field(default_factory=list)
-    """Due, but a partition points there, or not a directory of an hour."""
+    """Directories that were due but kept, because a partition points there or they are not directories of an
+    hour.
+    """
     waiting: int = 0
 
 
@@ -128,8 +129,8 @@ class Deletions:
         self._storage = storage
 
     def note(self, location: Location, due_s: float, reason: str) -> None:
-        """Remember a directory; later calls for the same directory change nothing.
-        Raises UnsafePath if it is not below the table.
+        """Write a note for a directory; further calls for the same directory change nothing. Raises
+        UnsafePath if it is not below the table.
         """
         if location == self._root or not self._root.contains(location):
             raise UnsafePath(
@@ -148,8 +149,8 @@ class Deletions:
         return sorted(notes, key=lambda note: (note.due_s, note.location))
 
     def sweep(self, table: FlatTable, now_s: float) -> SweepResult:
-        """Delete directories that are due and unused;
-        the others stay noted. Safe to repeat and to interrupt.
+        """Delete the directories that are due and unused, and keep the notes of others. May be repeated and
+        interrupted.
         """
         notes = self.notes()
         due = [note for note in notes if note.due_s <= now_s][:DIRECTORIES_MAX]
@@ -184,7 +185,7 @@ class Deletions:
         return self._directory.child(hashlib.sha256(str(location).encode()).hexdigest()[:32] + ".json")
 
     def _read(self, path: Location) -> DeletionNote | None:
-        """Return a note; None for a file that is not a note, which is left alone."""
+        """Return the note in a file; None if the file is not a note."""
         try:
             form = json.loads(self._storage.read(str(path)) or "")
             return DeletionNote(parse_location(form["location"]), float(form["due"]), str(form["reason"]))

@@ -1,9 +1,9 @@
-"""Spark's own metastore as the catalog of flat tables, for a first try on one machine without Hive.
+"""Spark's own metastore as the catalog of flat tables, for a trial on one machine without Hive.
 
 A Spark session with ``spark.sql.catalogImplementation=hive`` and no metastore address runs the metastore of
-Hive 2.3 inside its JVM. Spark SQL cannot change a column's type or a partition's parameters. So the calls
-bypass it and use that metastore's own client through py4j. Objects travel as Thrift JSON, which both sides
-read and write, instead of one py4j call per field.
+Hive 2.3 inside its JVM. Spark SQL cannot change a column's type or a partition's parameters. So this module
+bypasses Spark SQL and uses the metastore's own client through py4j. It passes objects as Thrift JSON, which
+both sides read and write, instead of with one py4j call for each field.
 
 That metastore has no compare-and-set. It runs in one process (its database is Derby), so a lock around
 reading, comparing and writing gives the same guarantee for all sessions of this process. Two processes must
@@ -136,8 +136,8 @@ class SparkCatalog:
         self._refresh(db, table)
 
     def _open_client(self, *, checks_types: bool = True) -> Any:
-        """Return a client. Each has its own metastore in the JVM,
-        which checks changes of column types or does not.
+        """Return a client with its own metastore in the JVM, which does or does not check changes of column
+        types.
         """
         hive = self._jvm.org.apache.hadoop.hive
         with _errors("connect"):
@@ -147,8 +147,8 @@ class SparkCatalog:
             return hive.metastore.HiveMetaStoreClient(conf)
 
     def _refresh(self, db: str, table: str) -> None:
-        """Drop this session's cache of the table. ``refreshTable`` would open Spark's own client of the
-        metastore first.
+        """Drop this session's cache of the table, without ``refreshTable``, which would first open Spark's
+        own client.
         """
         spark = self._jvm.org.apache.spark.sql.catalyst
         self._sessions_catalog.invalidateCachedTable(

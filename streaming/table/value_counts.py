@@ -1,26 +1,27 @@
-"""How many values each slot of an hour has: two counts in partition parameters, for two purposes.
+"""Counts of the values in each slot of an hour: two kinds of counts in partition parameters, for two
+purposes.
 
-**Sum of batches** (``tideline.values``): each batch adds its counts to an open hour without listing the
-hour's files. Every decision reads the sum to see which slots may be empty and which hours have rows in
-``_rescued``. ``3,0,2s`` means that slot 0 has 3 values, slot 1 none and slot 2 has 100 (base 36); trailing
-zeros are left out. A metastore stores 4,000 characters per parameter. Longer counts are stored as ``#`` and a
-hexadecimal number whose bit n is set if slot n has any value; such a count reads as 1.
+**Sum of batches** (``tideline.values``): each batch adds its counts to those of an open hour without listing
+the hour's files. The sum shows which slots may be empty and which hours have rows in ``_rescued``. ``3,0,2s``
+means that slot 0 has 3 values, slot 1 none and slot 2 has 100 (base 36); trailing zeros are left out. A
+metastore stores 4,000 characters per parameter. Longer counts are stored as ``#`` and a hexadecimal number
+whose bit n is set if slot n has any value; such a count reads as 1.
 
-**Count of files** (``tideline.nonnull``): the proof that a slot is empty. If a slot with one forgotten value
-is given to another key, Hive shows that value under the wrong name. Only the ORC footers of the files can
-rule this out, and reading thousands of them is slow. A rewritten partition therefore stores the statistics of
+**Count of files** (``tideline.nonnull``): the proof that a slot is empty. If a slot that still has a value is
+given to another key, Hive shows the value under the wrong name. Only the ORC footers of the files prove that
+there is none, and reading thousands of them is slow. A rewritten partition therefore stores the statistics of
 its footers::
 
     <layout version>.<digest of the files>.<one character per slot>
 
 The character is the bit length of the count (``0``: none, ``1``: one, ``2``: two or three, ``3``: four to
 seven, and so on). This is exact for small numbers and fits 1,500 slots into one parameter. The digest covers
-names and sizes of the files. If the layout version or the files differ from those counted (a file was added,
-a crash occurred between publishing and counting, the layout changed), the stored count is ignored and the
-footers are read.
+names and sizes of the files. If the layout version or the files are no longer the counted ones (a file was
+added, a crash occurred between publishing and counting, the layout changed), the stored count is ignored and
+the footers are read.
 
-Neither count can replace the other. A sum does not show uncounted files. A count of files would require every
-batch to list the directory, and counts rounded to powers of two cannot be added up.
+Neither count can replace the other. A sum lacks the values of uncounted files. A count of files would require
+every batch to list the directory, and counts rounded to powers of two cannot be added up.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def add_counts(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
 def format_nonnull(
     layout_version: int, counts: Sequence[int], files: Iterable[StorageEntry]
 ) -> dict[str, str]:
-    """Return the partition parameters that state:
-    ``files`` hold ``counts`` values per slot, at this version of the layout.
+    """Return partition parameters which state that ``files`` hold ``counts`` values per slot, at this version
+    of the layout.
     """
     digits = "".join(_BIT_DIGITS[min(count.bit_length(), len(_BIT_DIGITS) - 1)] for count in counts)
     text = f"{layout_version}.{digest_files(files)}.{digits}"
@@ -99,9 +100,9 @@ def count_retained_values(
     storage: Storage,
     footers: Callable[[Sequence[str]], Sequence[int]],
 ) -> tuple[int, ...]:
-    """Return a lower bound of the values of each slot in all ``partitions``; 0 is exact.
+    """Return a lower bound for the number of values of each slot in all ``partitions``; 0 is exact.
 
-    ``footers`` counts values per slot from the footers of ORC files. Called for the files of partitions
+    ``footers`` counts the values of each slot in the footers of ORC files; it is called for partitions
     without a valid stored count. The result ends with the last slot that any file has; later slots have no
     values.
     """

@@ -1,20 +1,20 @@
-"""Backfill: splits past hours again from the raw table, so that keys requested since then have their values
-there too.
+"""Backfill: splits past hours again from the raw table, so that they have the values of keys that were
+requested later.
 
-The stream fills a new column only for new rows. For older hours the raw table is the source: the events of an
-hour are read from it, split with all current columns, and replace the hour like any rewriting. A backfill
-must not lose rows. If the raw table holds fewer events of the hour than the flat table, the hour stays
-unchanged and appears in the report (the raw table may start later, may have lost files, or holds events that
-the stream rejected as too late). The flat table's own malformed rows stay.
+The stream fills a new column only for new rows. For an older hour, a backfill reads the events of the hour
+from the raw table, splits them with all current columns, and replaces the files of the hour. A backfill must
+not lose rows. If the raw table holds fewer events of the hour than the flat table, the hour stays unchanged
+and appears in the report (the raw table may start later, may have lost files, or holds events that the stream
+rejected as too late). The flat table's own malformed rows stay.
 
-In general, nothing matches rows of the raw and the flat table one by one, so a backfill replaces an hour with
-all its columns. A backfill of one key chooses the hours that need it. If another key, such as an id,
-identifies the events of an hour, the backfill computes only the first key, and copies the other columns. The
-backfill counts this for each hour: on both sides, every event has a value of the identifying key, no two
-events have the same one, and both sides have the same values. Then each flat row has exactly one raw event.
-Malformed rows have no event time, so the raw events of an hour do not include them; they stay as they are. If
-one of these conditions does not hold, it replaces the hour with all its columns. Values that do not fit put
-the text of their event into ``_rescued``, as everywhere.
+In general, rows of the raw and the flat table cannot be matched one by one, so a backfill replaces an hour
+with all its columns. A backfill of one key chooses the hours that need it. If another key, such as an id,
+identifies the events of an hour, the backfill computes only the first key and copies the other columns. For
+each hour, it checks that every event has a value of the identifying key on both sides, that no two events
+have the same value, and that both sides have the same values. Then each flat row has exactly one raw event.
+Malformed rows have no event time, so the raw events of an hour do not include them, and they stay unchanged.
+If a check fails, the backfill replaces the hour with all its columns. As always, if a value does not fit, the
+text of its event goes to ``_rescued``.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def backfill(
     key: KeyPath | None = None,
     match: KeyPath | None = None,
 ) -> list[BackfillResult]:
-    """Split sealed ``hours`` (None: all) again from the raw table, in order; open hours are left out.
+    """Split sealed ``hours`` (None: all) again from the raw table, in order; omit open hours.
 
-    With ``any_number``, the raw table is used even if it holds more events than the hour. With ``key``, only
-    hours are chosen that were written before the key had its column, and hold no value of it. With ``match``
-    too, the other columns of an hour stay as they are if the key ``match`` identifies its events. Raises
-    ConfigError without a raw table, NotFound if a key has no column, and InvalidRequest if rows cannot be
-    matched by that column.
+    With ``any_number``, uses the raw table even if it holds more events than the hour. With ``key``, splits
+    only hours that were written before the key had its column and hold no value of it. With ``match`` as
+    well, keeps the other columns of an hour if the key ``match`` identifies its events. Raises ConfigError
+    without a raw table, NotFound if a key has no column, and InvalidRequest if rows cannot be matched by that
+    column.
     """
     raw = open_raw(rewriter)
     hours_to_fill = [
@@ -113,7 +113,7 @@ def backfill(
 def _staged(
     rewriter: Rewriter, state: TableState, layout: Layout, raw: DataFrame, group: Sequence[HourPartition]
 ) -> Iterator[str]:
-    """Stage the raw events of these hours, and remove them at the end."""
+    """Stage the raw events of these hours for the block, and remove the staged files at the end."""
     directory = f"{rewriter.settings.location.rstrip('/')}/.staging/backfill-{secrets.token_hex(4)}"
     try:
         stage_hours(rewriter, state, layout, raw, group, directory)
@@ -130,8 +130,9 @@ def _backfill_matched(  # noqa: PLR0913, PLR0917 - as many as a scan needs
     match: Match,
     note: Callable[[BackfillResult], None],
 ) -> list[HourPartition]:
-    """Fill one key in the hours of the group whose events the other key identifies;
-    return the other hours.
+    """Fill the key in the hours of the group whose events the matching key identifies.
+
+    Returns the remaining hours.
     """
     unmatched = []
     with _staged(rewriter, state, match.layout, raw, group) as directory:
@@ -192,7 +193,7 @@ def _backfill_hour(
 
 
 def _revive_keys(layout: Layout) -> Layout:
-    """Return the layout with retired keys as live ones, so that their values in the hour are kept."""
+    """Return the layout with retired keys as live keys, so that their values in the hour are kept."""
     slots = (
         replace(slot, state=SlotState.LIVE) if slot.state is SlotState.EMPTY else slot
         for slot in layout.slots
@@ -210,8 +211,8 @@ class Match:
 
 
 def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
-    """Return the columns of both keys.
-    Raises NotFound if one has none, and InvalidRequest if ``by`` cannot identify events.
+    """Return the columns of both keys. Raises NotFound if one has none, and InvalidRequest if ``by`` cannot
+    identify events.
     """
     slots = state.layout.by_key
     if missing := [each.text for each in (key, by) if each not in slots]:
@@ -232,8 +233,8 @@ def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
 def match_rows(
     rewriter: Rewriter, state: TableState, partition: HourPartition, staged: Sequence[str], match: Match
 ) -> DataFrame | None:
-    """Return the rows of the hour with the values of the key,
-    or None if the other key does not identify all events.
+    """Return the rows of the hour with the values of the key; None if the matching key does not identify all
+    events.
     """
     files = rewriter.sampler.list_files(str(partition.location))
     if not staged or not files:
@@ -254,7 +255,7 @@ def match_rows(
 
 
 def _is_bijection(flat: DataFrame, raw: DataFrame, name: str) -> bool:
-    """Whether both sides have the same values in this column, each of them once; NULLs do not count."""
+    """Whether both sides have the same values in this column, each value once. Ignores NULLs."""
     from pyspark.sql import functions
 
     column = quote(name)

@@ -1,12 +1,12 @@
-"""Maintenance between two batches: change types of columns,
-seal hours, drop old hours and delete replaced directories.
+"""Maintenance between two batches: change types of columns, seal hours, drop old hours and delete replaced
+directories.
 
-The driver seals (compacts) an hour when it expects no more of its rows: when the watermark is ``lateness_s``
-past its end and past the last arrival of a row.
+The driver seals (compacts) an hour when it expects no more rows: when the watermark is ``lateness_s`` after
+the end of the hour and after the last arrival of a row.
 
-It runs in the writer itself, or from the command line while the writer is stopped, but never in parallel with
-a batch. Before it changes anything it finishes a staged batch, so every file in the table belongs to a batch
-that is done.
+Maintenance runs in the writer itself, or from the command line while the writer is stopped, but never in
+parallel with a batch. Before it changes anything it finishes a staged batch, so every file in the table
+belongs to a batch that is done.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def find_open(
 
 
 def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
-    """Return the sealed hours that a change of a column's type left to be rewritten.
+    """Return the sealed hours that have to be rewritten after a change of a column's type.
 
-    These are hours with rows in ``_rescued`` that may fit now, because a column became STRING since the hours
-    were written, and hours that hold the numbers of a narrowed column as text.
+    These are hours with rows in ``_rescued`` that may fit now because a column has become STRING, and hours
+    that hold the numbers of a narrowed column as text.
     """
     since = int(state.parameters.get(LAST_PROMOTION, 0))
     narrowed = int(state.parameters.get(LAST_NARROWING, 0))
@@ -91,7 +91,7 @@ class Sealer:
     def seal(
         self, state: TableState, reached_s: int | None, *, hours_max: int | None = None
     ) -> tuple[int, int]:
-        """Seal hours that are due; return how many were sealed and how many are left."""
+        """Seal due hours; return how many were sealed and how many remain."""
         table = self.rewriter.table
         partitions = table.partitions()
         self.rewriter.note_replaced(partitions)
@@ -118,7 +118,7 @@ class Sealer:
 
 
 def _last_s(partition: HourPartition) -> int:
-    """Return the event time until which rows arrived: the hour's end, or later if rows arrived later."""
+    """Return the event time until which rows arrived, at least the end of the hour."""
     return max(partition.hour + HOUR_S, int(partition.parameters.get(TOUCHED, 0)))
 
 
@@ -178,16 +178,15 @@ class Maintenance:
         )
 
     def _forget_misfits(self, key: KeyPath, reached_s: int | None) -> None:
-        """Count the misfits of a narrowed column as values, or they would promote it again."""
+        """Count the misfits of a narrowed column as values; otherwise they would cause another promotion."""
         file = self._stream.hour_counts
         counts = file.load().without_misfits(key)
         file.save(counts, current_hour(counts, reached_s))
 
     def _delete(self) -> int:
-        """Delete directories that are due, according to the current partitions in the metastore.
+        """Delete due directories that no partition in the metastore uses.
 
-        Before that, it writes the record for readers without a metastore, even if only users have dropped
-        partitions.
+        First, writes the record for readers without a metastore, because users may have dropped partitions.
         """
         deletions, now_s = self._sealer.rewriter.deletions, self._stream.clock()
         self._stream.table.forget_if_changed()

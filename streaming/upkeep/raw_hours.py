@@ -1,9 +1,10 @@
-"""The raw events of hours, for backfills: read from the raw table or a directory, split, and staged by hour.
+"""Reads the raw events of hours from the raw table or a directory, splits them and stages them by hour, for
+backfills.
 
-It scans the raw table once for each group of hours, not once for each hour. It stages the split rows by hour,
-and counts them by the footers of the staged files.
+It scans the raw table once for each group of hours, not for each hour, and counts the rows by the footers of
+the staged files.
 
-Records longer than ``limits.record_bytes`` are dead letters of the stream, so they are not events of an hour.
+In the stream, records longer than ``limits.record_bytes`` are dead letters, so a backfill ignores them.
 Malformed rows have no event time and cannot be found in the raw table by hour.
 """
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def open_raw(rewriter: Rewriter) -> DataFrame:
-    """Return the raw rows with ``value`` and those partition columns that the raw table has."""
+    """Return the raw rows with the column ``value`` and the raw table's partition columns."""
     from pyspark.errors import AnalysisException
 
     settings, spark = rewriter.settings, rewriter.spark
@@ -69,8 +70,8 @@ def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
     group: Sequence[HourPartition],
     directory: str,
 ) -> None:
-    """Split the raw events of these hours by ``layout`` into files by hour (``hour_directory``),
-    in one scan of the raw table.
+    """Split the raw events of these hours by ``layout`` into files by hour (``hour_directory``), in one scan
+    of the raw table.
     """
     from pyspark.sql import functions
 
@@ -101,8 +102,8 @@ def _is_partitioned(raw: DataFrame, state: TableState) -> bool:
 
 
 def _arrival_condition(settings: FlatSettings, state: TableState, group: Sequence[HourPartition]) -> str:
-    """Return the condition for partitions that may hold events of these hours:
-    by arrival, up to the permitted delay.
+    """Return the condition for partitions that may hold events of these hours, which arrive up to the
+    permitted delay later.
     """
     before_s = settings.event_time.future_s // HOUR_S * HOUR_S + HOUR_S
     after_s = settings.event_time.grace_s + 2 * HOUR_S

@@ -1,18 +1,18 @@
-"""Rewriting an hour: compaction, promotion and backfill all do this, with different rows.
+"""Rewrites an hour, for compaction, promotion and backfill, which differ only in the rows.
 
 1. Count the old files.
 2. Write the new files to the next version of the hour's directory, which no reader sees.
 3. Compare the new files with the old ones: as many rows, and at least as many values in every column.
 4. Switch the partition in one metastore call, which also records the replaced directory. A query sees either
-   all old or all new files. Then it writes the record for readers without a metastore
+   all old or all new files. Then write the record for readers without a metastore
    (``streaming.table.current_files``).
 5. Note the replaced directory for deletion at a time when no query still reads it.
 
-A crash before step 4 leaves only a directory that the next attempt overwrites. ``note_replaced`` repairs a
-crash between 4 and 5, because the partition's parameter still names the replaced directory.
+A crash before step 4 leaves only a directory that the next attempt overwrites. After a crash between 4 and 5,
+``note_replaced`` writes the note, because the partition's parameter still names the replaced directory.
 
-Rewriting an hour splits its rows with ``_rescued`` again: values may fit into columns that became wider
-since. A value in a numeric column stays there even if it does not fit when split again, because a narrowed
+Rewriting an hour splits its rows with ``_rescued`` again, because values may fit columns that have become
+wider. A value in a numeric column stays there even if it does not fit when split again, because a narrowed
 column holds numbers that had arrived as text.
 """
 
@@ -59,15 +59,15 @@ RewriteListener = Callable[[str, int, int, int], None]
 
 
 def ignore_rewrites(activity: str, hour: int, done: int, total: int) -> None:
-    """Do nothing with a rewritten hour."""
+    """Ignore a rewritten hour."""
 
 
 def split_rescued_again(
     rows: DataFrame, layout: Layout, numeric_strings: Collection[KeyPath] = ()
 ) -> DataFrame:
-    """Return ``rows`` (all slots by name), with the rows in ``_rescued`` split again.
+    """Return ``rows`` (all slots by name), with those that have ``_rescued`` split again.
 
-    Slots without a key keep their values, and numeric slots those that do not fit now.
+    Slots without a key keep their values, and numeric slots keep values that do not fit now.
     """
     from pyspark.sql import functions
 
@@ -82,7 +82,9 @@ def split_rescued_again(
 
 
 def _choose_value(slot: Slot) -> str:
-    """Return a slot of a row split again, as SQL over both values."""
+    """Return the SQL that chooses a slot's value in a row that was split again, from the old and the new
+    value.
+    """
     old, name = _OLD.format(slot.index), quote(slot.name)
     if slot.state is SlotState.EMPTY:
         return f"{old} AS {name}"
@@ -91,7 +93,7 @@ def _choose_value(slot: Slot) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """Rewrites hours of one table. The caller holds the writer's lease, and no batch is partly published."""
+    """Rewrites hours of one table. The caller holds the lease, and no batch is partly published."""
 
     spark: SparkSession
     settings: FlatSettings
@@ -116,9 +118,9 @@ class Rewriter:
     ) -> HourPartition:
         """Rewrite the hour and return the switched partition.
 
-        ``replaced_by`` are the rows if they come from elsewhere (a backfill); ``more_rows`` allows more rows
-        than before. Raises Inconsistent if the new files lack rows or values of the old ones; the hour is
-        unchanged then.
+        ``replaced_by`` are the new rows if they do not come from the old files (a backfill). ``more_rows``
+        permits more rows than before. Raises Inconsistent if the new files lack rows or values of the old
+        ones; the hour is unchanged then.
         """
         files = self.sampler.list_files(str(partition.location))
         if not files:
@@ -141,12 +143,12 @@ class Rewriter:
         return self._switch(partition, self.lease.hold(), location, new, sealed=sealed)
 
     def read(self, files: Sequence[str], layout: Layout) -> DataFrame:
-        """Return the rows of these files, all slots by name."""
+        """Return the rows of these files with all slots by name."""
         schema = ", ".join(f"{quote(slot.name)} {slot.type.hive}" for slot in layout.slots)
         return self.spark.read.schema(schema).orc(list(files))
 
     def note_replaced(self, partitions: Sequence[HourPartition]) -> None:
-        """Note replaced directories for deletion, including those that a crash left unnoted."""
+        """Note replaced directories for deletion, including those for which a crash prevented the note."""
         for partition in partitions:
             old = partition.parameters.get(REPLACED)
             if old is None:
@@ -223,8 +225,8 @@ def _check_complete(
     more_rows: bool,
     more_rescued: bool,
 ) -> None:
-    """Raise Inconsistent unless all rows and values are present and,
-    without ``more_rescued``, no more rows are rescued than before.
+    """Raise Inconsistent unless all rows and values are present and, without ``more_rescued``, no more rows
+    are rescued than before.
     """
     names = [slot.name for slot in layout.slots]
     lost = [

@@ -1,40 +1,40 @@
-"""Changes of a column's type between numbers and text, while users' queries continue:
-promotion to STRING, and narrowing back.
+"""Changes a column's type while users' queries continue: promotion of a number to STRING, and narrowing back.
 
 Spark's reader fails on a filter over files whose type is not in the family of the table's type, and text
-under a numeric column reads as NULL. So neither the table nor the files can simply change first. A promotion
+under a numeric column reads as NULL. So neither the table's type nor the files can change first. A promotion
 takes these steps:
 
 0. The promotion is announced for ``rules.promotion_delay_hours``
-   (``streaming.batch.schema_evolution.announce_promotions``). Until then nothing changes, and a pin stops it.
+   (``streaming.batch.schema_evolution.announce_promotions``). Until then nothing changes, and a pin of the
+   type prevents the promotion.
 1. A table parameter records which slots are promoted, and since which version
    (``streaming.batch.schema_evolution.begin_promotion``). From now on every new file holds their values as
    text, marked so that Spark does not filter by them (``streaming.split.pushdown_guard``). Readers read such
-   a file correctly under both types.
-2. The driver rewrites each older hour in this form, a few between two batches. Values that did not fit stay
-   in ``_rescued`` for now, so a numeric column shows no text that is not a number.
+   a file correctly with both types.
+2. The driver rewrites each older hour in this form, a few hours between two batches. Values that did not fit
+   stay in ``_rescued`` for now, so a numeric column shows no text that is not a number.
 3. When no older hour is left, the table's type is changed by compare-and-set.
-4. Sealed hours with rows in ``_rescued`` are rewritten once more, because their values fit now
+4. Sealed hours with rows in ``_rescued`` are rewritten once more, because the values fit now
    (``maintenance.find_outgrown``).
-5. New files are marked until queries planned before step 3 have ended: for ``sealing.old_files_s``, as
-   replaced directories are kept.
+5. New files stay marked until queries planned before step 3 have ended, for ``sealing.old_files_s``, the same
+   time for which replaced directories are kept.
 
 A column may have become STRING by values that have left the table since, or by values of a faulty producer.
 If all its values are numbers, it becomes numeric again on request:
 
-1. All retained values are read, and the narrowest type that writes each of them back as the same text is
-   chosen. If there is none, Tideline refuses the request with the number of values that do not fit.
+1. Tideline reads all retained values, and chooses the narrowest type in which each of them has the same text.
+   If there is none, it refuses the request with the number of values that do not fit.
 2. A table parameter records the slot and its future type. From now on every new file holds the column as
    marked text.
 3. Each older hour is rewritten in this form.
-4. All values are read once more, because rows have arrived since. If all fit, the type in the table changes
-   by compare-and-set; otherwise the narrowing ends without a change.
+4. Tideline reads all values once more, because rows have arrived since. If all fit, it changes the type in
+   the table by compare-and-set; otherwise the narrowing ends without a change.
 5. New files stay marked text for ``sealing.old_files_s``, because queries planned before step 4 may list
    them. After that new files hold numbers, and sealed hours are rewritten with numbers
    (``maintenance.find_outgrown``).
 
-The state of both is in the parameters of the table and its partitions, so a crash only interrupts them, and
-the next maintenance continues.
+The state of both changes is in the parameters of the table and its partitions, so after a crash, the next
+maintenance continues them.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ NUMBERS: Final = (
 
 
 def advance_promotion(rewriter: Rewriter, state: TableState, *, hours_max: int) -> tuple[TableState, int]:
-    """Rewrite up to ``hours_max`` hours and change the type when none is left;
-    return the state and the number of hours left.
+    """Rewrite up to ``hours_max`` hours and change the type when none is left.
+
+    Returns the state and the number of hours left.
     """
     state = _end_marking(rewriter, state)
     if not promoting_slots(state):
@@ -90,7 +91,7 @@ def advance_promotion(rewriter: Rewriter, state: TableState, *, hours_max: int) 
 
 
 def _change_type(table: FlatTable, state: TableState, until_s: float) -> TableState:
-    """Change the type in the table; new files are marked until ``until_s``."""
+    """Change the type in the table; new files stay marked until ``until_s``."""
     slots = promoting_slots(state)
     layout = state.layout
     for slot in sorted(slots):
@@ -117,8 +118,8 @@ def _end_marking(rewriter: Rewriter, state: TableState) -> TableState:
 def begin_narrowing(
     rewriter: Rewriter, state: TableState, key: KeyPath, target: ColumnType | None = None
 ) -> TableState:
-    """Record that the column of ``key`` becomes ``target``,
-    by default the narrowest type that holds all values; return the new state.
+    """Record that the column of ``key`` becomes ``target``, by default the narrowest type that holds all
+    values; return the new state.
 
     Raises NotFound if the key has no column, and InvalidRequest if the column is not STRING, another change
     of types is in progress, or some value does not fit.
@@ -199,7 +200,9 @@ def _choose_type(misfits: dict[ColumnType, int], slot: Slot, target: ColumnType 
 def _count_misfits(
     rewriter: Rewriter, state: TableState, slot: Slot, types: Sequence[ColumnType]
 ) -> dict[ColumnType, int]:
-    """Return, for each type, how many values of all hours it cannot hold. Reads one column of every file."""
+    """Return for each type the number of values in all hours that it cannot hold. Reads one column of every
+    file.
+    """
     files = [
         path
         for each in rewriter.table.partitions()

@@ -1,1 +1,3 @@
-"""Sections of the configuration that several capabilities use; those of one are in its own ``settings``."""
+"""Sections of the configuration that several capabilities use. A capability's ``settings`` has its own
+sections.
+"""

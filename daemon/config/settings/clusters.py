@@ -1,7 +1,7 @@
 """Settings of the systems that the daemon connects to: clusters with their relays and logins, and the broker.
 
-Several capabilities use them, so they belong to none. A source may have a relay, replicas and a catalog, each
-without the others.
+Several capabilities use them, so they belong to none. A source may have any of a relay, replicas and a
+catalog.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class AuthConfig(Section):
         return self
 
     def login(self) -> Login:
-        """Return the client's form."""
+        """Return the login as the client takes it."""
         if self.mechanism == "plain":
             assert self.user is not None, "checked by the section"
             assert self.password is not None, "checked by the section"
@@ -273,7 +273,9 @@ class SourceConfig(Section):
         return self
 
     def record_format(self) -> Format | Literal["auto"]:
-        """Return the format to read: only the relay's own with a relay of this daemon, or with signatures."""
+        """Return the format to read: Tideline's own if this daemon relays or records are signed, else the set
+        one.
+        """
         return "tideline-1" if self.relay.enabled or self.signing is not None else self.format
 
 

@@ -1,8 +1,8 @@
-"""How to divide the policies over several daemons with the same configuration.
+"""Divides the policies over several daemons with the same configuration.
 
 Each policy belongs to the daemon with the highest hash of its number and the policy's name (rendezvous
-hashing). Every daemon finds the owner of every policy without asking another one. If the number of daemons
-grows by one, only the policies of the new daemon move.
+hashing). Every daemon computes the owner of every policy without a call to another one. If the number of
+daemons grows by one, only the policies of the new daemon move.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings of the process itself: its state, its port, its logs, copying of files, and restarts.
+"""Settings of the process itself: state, port, logs, copying of files, and restarts.
 
 All have defaults that suit a daemon on its own machine.
 """
@@ -140,7 +140,7 @@ class HttpConfig(Section):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address is reachable from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -20,7 +20,7 @@ Memory = Annotated[
 
 
 def to_java(value: str | float | bool) -> str:
-    """Return a setting as Java programs write it."""
+    """Return a setting in the form that Java programs read."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -55,7 +55,7 @@ class SparkConfig(Section):
     )
 
     def value(self) -> SparkSettings:
-        """Return the driver's form."""
+        """Return the settings as the driver takes them."""
         bounds = {
             "spark.executor.memory": self.executor_memory,
             "spark.executor.cores": self.executor_cores,

@@ -1,15 +1,14 @@
-"""The shared reader of a source: reads the topic once for all projections that are near its end, and once for
-those that are behind.
+"""Reads the topic of a source once for all projections near its end, and once for all that are behind.
 
 A projection reads through a ``Subscription``. The first one that starts determines where the shared reader
-begins. The reader begins slightly earlier, because the others stopped near this position. A projection that
-is far ahead moves the start forward.
+begins. The reader begins slightly earlier, because the others stopped near this position. If a projection
+that joins is far ahead, the shared reader continues at its position.
 
-Those that are behind it read together in a second run. It begins at the position of the first of them, and
-reads as fast as it can, so it may already have passed those that start later. These wait until all members of
-the run are near the end; the next run begins at the earliest position among them. A second run helps after a
-target was unreachable, because then all its policies are behind. If each read on its own, hundreds of clients
-would read and decode the same events.
+Projections that are behind read together in a second run. It begins at the position of the first of them and
+reads as fast as it can, so it may already have passed projections that start later. These wait until all
+members of the run are near the end; the next run begins at the earliest position among those that wait. A
+second run helps after a target was unreachable, because then all its policies are behind. If each read on its
+own, hundreds of clients would read and decode the same events.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from state.event_log.positions import Position
 
 
 class SharedReader:
-    """Of one source; for any thread."""
+    """The shared reader of one source. Thread-safe."""
 
     def __init__(
         self,
@@ -38,8 +37,8 @@ class SharedReader:
         has_several: bool = True,
         moved: Callable[[], None],
     ) -> None:
-        """``has_several`` says whether several projections may read together; calls ``moved`` when events
-        were read.
+        """``has_several`` says whether several projections may read together. Calls ``moved`` after reading
+        events.
         """
         self._source = source
         self._open_reader = open_reader
@@ -50,16 +49,17 @@ class SharedReader:
         self._lock = threading.Lock()
         self._reading: SharedReading | None = None
         self._behind: SharedReading | None = None
-        """The run for those that are behind the first one."""
+        """The run for projections that are behind ``_reading``."""
         self._waiting: dict[object, tuple[Position, Callable[[], None]]] = {}
         """The projections that the second run has passed, each with the function that wakes it."""
 
     def join(
         self, interest: Interest, position: Position, wake: Callable[[], None], *, starts: bool
     ) -> tuple[SharedReading, Member] | None:
-        """Let a projection read together with others after ``position``; return None if it is not near them.
+        """Add a projection that reads after ``position``; return None if it is not near the others.
 
-        ``wake`` is called when it can take events or has to leave, under a lock: it must not call the reader.
+        ``wake`` is called when the projection can take events or has to leave. A lock is held then, so
+        ``wake`` must not call the reader.
 
         Starts the shared reader if it does not run and ``starts`` is set. Raises the failure that keeps it
         from reading.
@@ -76,11 +76,10 @@ class SharedReader:
     def join_behind(
         self, who: object, interest: Interest, position: Position, wake: Callable[[], None]
     ) -> tuple[SharedReading, Member] | None:
-        """Let ``who`` read after ``position`` together with others that are behind; return None if they have
-        passed it.
+        """Add ``who``, which reads after ``position``, to the second run.
 
-        It is then woken when the next run can begin. The run is started if there is none. Raises the failure
-        that keeps it from reading.
+        Returns None if that has passed ``position``. In that case, ``wake`` is called when the next run can
+        begin. Starts a run if there is none. Raises the failure that keeps it from reading.
         """
         with self._lock:
             if self._behind is None or self._has_ended(self._behind):
@@ -96,20 +95,20 @@ class SharedReader:
         return None
 
     def stop_waiting(self, who: object) -> None:
-        """Forget one that waits for the next run of those that are behind, if it does."""
+        """Remove ``who`` from the projections that wait for the next run."""
         with self._lock:
             self._waiting.pop(who, None)
 
     def recent(self) -> list[SharedEvent]:
-        """Return the last events of the source that are kept, the oldest first; none if nothing reads."""
+        """Return the events of the source in the window, the oldest first; none if no projection reads."""
         with self._lock:
             reading = self._reading
         return [] if reading is None else reading.recent()
 
     def leave(self, reading: SharedReading, member: Member) -> None:
-        """Let a projection leave; with the last one, reading ends.
+        """Remove a projection; reading ends with the last one.
 
-        Only the first run waits for one that had to leave, which will join it again.
+        Only the first run continues for a projection that had to leave, because it will join again.
         """
         had_to_leave = member.has_left
         with self._lock:
@@ -138,7 +137,7 @@ class SharedReader:
         return reading.error is None or time.monotonic() - reading.ended_s >= self._settings.failed_s
 
     def _move_on(self, reading: SharedReading, position: Position) -> SharedReading:
-        """Read after ``position`` from now on; those who still read before it continue on their own."""
+        """Read after ``position`` from now on; members that still read before it continue on their own."""
         with self._lock:
             if self._reading is not reading:
                 return self._reading or self._start(position)
@@ -160,7 +159,7 @@ class SharedReader:
         return reading
 
     def _pass_on(self) -> None:
-        """Wake those that were behind once the events after their run are in the window of the first one."""
+        """Wake the members of the second run once the window of the first run contains their position."""
         with self._lock:
             first, behind = self._reading, self._behind
         if first is not None and behind is not None and first.contains(behind.position):

@@ -1,12 +1,11 @@
-"""One run of a source's shared reader: a thread that reads from one position on, until it fails, or until no
-projection reads with it.
+"""One run of a shared reader: a thread that reads from one position until it fails or has no members.
 
 It reads and decodes each record once, and passes the events to the members of its window
 (``window``). Reading pauses while every member has enough to do.
 
-Its failures are not those of the projections. At a gap, reading continues after it, and all members leave:
-each reads on its own and finds out whether the gap concerns its position. After any other failure the run has
-ended, and its members get the error, as from their own reader.
+A failure of the run is not a failure of its members. At a gap, reading continues after it, and all members
+leave: each reads on its own and finds out whether the gap concerns its position. After any other failure the
+run has ended, and its members get the error, as from their own reader.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ log = structlog.get_logger(__name__)
 _READ_S: Final = 0.5
 _CLOSE_S: Final = 5.0
 _DESERTED_S: Final = 10.0
-"""A run that no projection has joined for so long ends."""
+"""A run ends if it has had no members for this time."""
 
 
 class Refusal(Enum):
-    """Why a projection cannot join."""
+    """The reason why a projection cannot join."""
 
     BEHIND = "behind"
     """The window begins after its position."""
@@ -48,7 +47,7 @@ class Refusal(Enum):
 
 
 class SharedReading:
-    """For any thread."""
+    """One run of a source's shared reader. Thread-safe."""
 
     def __init__(
         self,
@@ -61,8 +60,8 @@ class SharedReading:
         moved: Callable[[], None],
         commits: bool,
     ) -> None:
-        """Read after ``position``, or from ``look_back`` events before it. Call ``moved`` after each batch.
-        ``commits`` says whether monitoring tools see the offset of this run.
+        """Read after ``position``, or from ``look_back`` events before it. Calls ``moved`` after each batch.
+        ``commits`` says whether to commit the offset, for monitoring tools.
         """
         self._open_reader = open_reader
         self.position = position
@@ -94,8 +93,9 @@ class SharedReading:
         self._thread.start()
 
     def join(self, interest: Interest, position: Position, wake: Callable[[], None]) -> Member | Refusal:
-        """Let a projection join after ``position``; wait until the run has started. Raises the failure that
-        ended it. Call ``wake``, with a lock held, when the member can take events or has left.
+        """Add a projection that reads after ``position``, after waiting until the run has started. Raises the
+        failure that ended the run. Calls ``wake``, with a lock held, when the member can take events or has
+        left.
         """
         with self._changed:
             self._changed.wait_for(
@@ -115,7 +115,7 @@ class SharedReading:
             return member
 
     def take(self, member: Member, events_max: int, bytes_max: int) -> tuple[list[SharedEvent], int | None]:
-        """Return the next events of a member and the time of the last event that was read.
+        """Return the next events of a member, and the time of the last event that the run has read.
 
         If there are none, the member may have left (``Member.has_left``). Raises the failure of the run.
         """
@@ -132,14 +132,12 @@ class SharedReading:
             return taken, taken[-1].event.time_s if member.backlog else window.end_s
 
     def find_passed(self, member: Member) -> tuple[Position, int] | None:
-        """Return the position up to which a member has applied its events, with the time of the last one;
-        None if it has something to do.
-        """
+        """Return the position, with its time, up to which a member has applied all; None if events wait."""
         with self._changed:
             return None if self._window is None else self._window.find_passed(member)
 
     def leave(self, member: Member) -> bool:
-        """Let a projection leave; return whether it was the last one."""
+        """Remove a member; return whether it was the last one."""
         with self._changed:
             if self._window is not None:
                 self._window.leave(member)
@@ -159,7 +157,7 @@ class SharedReading:
                 wake()
 
     def recent(self) -> list[SharedEvent]:
-        """Return the events kept, the oldest first."""
+        """Return the events in the window, the oldest first."""
         with self._changed:
             return [] if self._window is None else self._window.events()
 
@@ -191,7 +189,7 @@ class SharedReading:
             self._changed.notify_all()
 
     def _read_until_gap(self, reader: TopicReader) -> None:
-        """Read until a stop request, or until there is a gap; the next run continues after that."""
+        """Read until a stop request or a gap; the next call continues after the gap."""
         try:
             position = self.position
             if self._look_back:
@@ -235,20 +233,20 @@ class SharedReading:
             reader.acknowledge(batch.position)
 
     def _raise_failure(self) -> None:
-        """Raise the failure that ended the run;
-        not a gap, which may not concern the position of a projection. Needs the lock.
+        """Raise the failure that ended the run, except a gap, which may not concern the projection's
+        position. The caller holds the lock.
         """
         if self.error is not None and not isinstance(self.error, GapDetected):
             raise self.error
 
     def _is_deserted(self) -> bool:
-        """Whether there has been no projection for some time. Needs the lock."""
+        """Whether the run has had no members for some time. The caller holds the lock."""
         now_s = time.monotonic()
         self._deserted_s = None if self._wakes else self._deserted_s or now_s
         return self._deserted_s is not None and now_s - self._deserted_s >= _DESERTED_S
 
     def _dismiss(self) -> None:
-        """Let all members leave. Needs the lock."""
+        """Remove all members. The caller holds the lock."""
         if self._window is not None:
             for member in list(self._window.members):
                 self._window.leave(member)

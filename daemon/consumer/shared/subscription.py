@@ -1,12 +1,11 @@
-"""Reads for one projection: together with the others of its source while it is near them, otherwise on its
-own.
+"""Reads events for one projection: through the shared reader while it is near, otherwise on its own.
 
 A subscription behaves like its own reader (``EventReader``). It joins the shared reader if its position lies
 in the reader's window. If it is behind, or does not keep up, it joins the run for projections that are
-behind. If that run has already passed it, it waits some time for the next one. It reads with its own client
-if it has waited too long, if it does not keep up with that run either, if there is a gap, or if the shared
-reader is stuck. In each case it joins the shared reader once it is near. In all cases, its events come in
-order, each once, and none that may concern it is missing.
+behind. If that run has already passed its position, it waits some time for the next run. It reads with its
+own client if it has waited too long, if it does not keep up with that run either, if there is a gap, or if
+the shared reader is stuck. In each case it joins the shared reader once it is near. The projection always
+gets each event that may concern it once, in order.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ class Subscription:
         find_interest: Callable[[], Interest],
         wake: Callable[[], None],
     ) -> None:
-        """``open_reader`` returns its own reader. Calls ``find_interest`` after each ``seek``. While the
-        projection reads with others, ``wake`` is called in any thread when there are events; it must not call
-        the reader.
+        """``open_reader`` returns the projection's own reader. Each ``seek`` calls ``find_interest``. While
+        the projection reads with others, any thread may call ``wake`` when there are events; ``wake`` must
+        not call the reader.
         """
         self._shared = shared
         self._open_reader = open_reader
@@ -56,33 +55,33 @@ class Subscription:
         self._interest = Interest()
         self._joined: tuple[SharedReading, Member] | None = None
         self._is_behind = False
-        """Whether it has joined others that are behind."""
+        """Whether it has joined the run for projections that are behind."""
         self._waits_until_s: float | None = None
-        """Monotonic time until which it waits for those that are behind."""
+        """Monotonic time until which it waits for the next run of projections that are behind."""
         self._alone: TopicReader | None = None
         self._position = Position(0)
         self._passed: tuple[Event, ...] = ()
         """The events of the last batch, applied when the next one is read."""
         self._shared_counts = ReaderStatus("")
         self._counted = ReaderStatus("")
-        """The status of the shared reader when counted last."""
+        """The status of the shared reader when its counts were last added."""
         self.status = ReaderStatus("")
         self._shown: object = None
         """The values from which the status was made."""
 
     @property
     def is_joined(self) -> bool:
-        """Whether it reads together with others."""
+        """Whether the projection reads through the shared reader."""
         return self._joined is not None
 
     @property
     def wakes(self) -> bool:
-        """Whether it reads together with others, or waits for that, and so wakes the projection."""
+        """Whether it wakes the projection: while it reads with others or waits to do so."""
         return self.is_joined or self._waits_until_s is not None
 
     def find_passed(self) -> tuple[Position, int] | None:
-        """Return the position up to which the projection has applied its events, with the time of the last
-        one; None if unknown, or if the projection still has work to do. Any thread may call this.
+        """Return the position, with its time, up to which nothing is left to apply; None if unknown.
+        Thread-safe.
         """
         joined = self._joined
         return None if joined is None else joined[0].find_passed(joined[1])
@@ -96,7 +95,7 @@ class Subscription:
         self._update_status(caught_up=False)
 
     def read(self, timeout_s: float) -> Batch:
-        """Return the next events; its own client waits up to ``timeout_s`` for the first.
+        """Return the next events. Only the projection's own client waits, up to ``timeout_s`` for the first.
         Raises ConfigError, GapDetected, Transient.
         """
         self._forget_passed()
@@ -112,14 +111,12 @@ class Subscription:
         return batch
 
     def acknowledge(self, position: Position) -> None:
-        """Record that all events up to ``position`` are applied;
-        while it reads with others, the shared reader commits its own offset.
-        """
+        """Record that all events up to ``position`` are applied. The shared reader commits its own offset."""
         if self._alone is not None and not self.is_joined:
             self._alone.acknowledge(position)
 
     def close(self) -> None:
-        """Leave the shared reader, and release the own client."""
+        """Leave the shared reader, and release the projection's own client."""
         self._forget_passed()
         self._leave()
         self._stop_waiting()
@@ -127,13 +124,13 @@ class Subscription:
             self._alone.close()
 
     def _join(self, *, starts: bool) -> bool:
-        """Join the shared reader if it is near; return whether that is so."""
+        """Join the shared reader if it is near; return whether the projection has joined."""
         return self._enter(
             self._shared.join(self._interest, self._position, self._wake, starts=starts), is_behind=False
         )
 
     def _join_behind(self) -> bool:
-        """Join those that are behind; return whether they have not passed the position."""
+        """Join the second run; return False if that has passed the position."""
         return self._enter(
             self._shared.join_behind(self, self._interest, self._position, self._wake), is_behind=True
         )
@@ -176,7 +173,7 @@ class Subscription:
         return Batch(events, member.position, caught_up, time_s, passage=passage)
 
     def _join_again(self) -> None:
-        """Join the others if it has come near them; it continues as before if they cannot read."""
+        """Join the shared reader again if it is near; continue as before if the shared reader cannot read."""
         if self._waits_until_s is not None:
             is_late = time.monotonic() > self._waits_until_s
             if not self._join(starts=True) and not self._join_behind() and is_late:
@@ -186,7 +183,7 @@ class Subscription:
                 self._join(starts=self.status.caught_up)
 
     def _find_others_behind(self) -> None:
-        """Join those that are behind, or wait for their next run."""
+        """Join the run for projections that are behind, or wait for the next one."""
         self._waits_until_s = time.monotonic() + self._shared.wait_s
         self._join_behind()
 
@@ -209,7 +206,7 @@ class Subscription:
             self._joined = None
 
     def _forget_passed(self) -> None:
-        """Forget the decoded objects of applied events, because the window keeps the events."""
+        """Free the decoded objects of applied events, because the window keeps the events longer."""
         passed, self._passed = self._passed, ()
         for event in passed:
             event.forget_values()

@@ -1,13 +1,13 @@
-"""The last events of a source, and those that wait for each projection: memory of a shared reader.
+"""The memory of a shared reader: the last events of a source, and the events that wait for each member.
 
-A projection joins if its position lies in the window. From then on, each event that concerns it goes into its
-backlog (``Member``), and all others only move the end of the window. So a projection that no event concerns
-costs nothing, however many events there are.
+A projection joins if its position lies in the window. From then on, each event that concerns the projection
+goes into its backlog (``Member``). All other events only move the end of the window, so they cost the
+projection nothing.
 
 Window and backlogs have limits. A member whose backlog becomes too long leaves: it loses the backlog, and
 continues on its own from the last event that it took.
 
-Not thread-safe; ``reading`` locks.
+Not thread-safe; ``reading`` holds a lock.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from state.event_log.positions import Position
 
 @dataclass(frozen=True, slots=True)
 class SharedEvent:
-    """An event, with the facts about it that the projections of its source share."""
+    """An event, with facts about it that all projections of its source need."""
 
     event: Event
     size_bytes: int
     """Length of its record."""
     route: Route
     passage: Passage | None = None
-    """Of the last event read with it."""
+    """The passage of the last event that was read in the same batch."""
 
     @property
     def position(self) -> Position:
-        """The position after it."""
+        """The position that includes this event and no later one."""
         return Position(self.event.event_id, self.event.part, self.event.parts)
 
     def is_covered_by(self, position: Position) -> bool:
-        """Whether this position includes it."""
+        """Whether ``position`` includes this event."""
         return position.covers(self.event.event_id, self.event.part)
 
 
@@ -52,13 +52,13 @@ class Member:
         self.backlog: deque[SharedEvent] = deque()
         self.backlog_bytes = 0
         self.position = position
-        """The last event that it took, or that did not concern it."""
+        """The last event that the member took, or that did not concern it."""
         self.is_applying = False
-        """Whether it has taken events and not come back since."""
+        """Whether it has taken events and is still applying them."""
         self.has_left = False
 
     def put(self, shared: SharedEvent) -> None:
-        """Let an event wait."""
+        """Append an event to the backlog."""
         self.backlog.append(shared)
         self.backlog_bytes += shared.size_bytes
 
@@ -77,14 +77,14 @@ class Member:
         return taken
 
     def leave(self) -> None:
-        """Drop the waiting events."""
+        """Drop the backlog."""
         self.backlog.clear()
         self.backlog_bytes = 0
         self.has_left = True
 
 
 class EventWindow:
-    """The events of a source after ``start``, as far as they are kept, and the members that receive them."""
+    """The newest events of a source after ``start``, and the members that receive them."""
 
     def __init__(self, start: Position, settings: SharingSettings) -> None:
         self._settings = settings
@@ -94,15 +94,15 @@ class EventWindow:
         self._members: list[Member] = []
         self._by_database: dict[str, list[Member]] = {}
         self._of_all: list[Member] = []
-        """The members that events of other databases may concern, too."""
+        """The members that may need events of any database."""
         self._waiting_bytes = 0
-        """Of the events in all backlogs."""
+        """The total size of the events in all backlogs."""
         self.start = start
         """The position before the first event."""
         self.end = start
         """The last event read."""
         self.end_s: int | None = None
-        """Its time at the source."""
+        """The time of the last event at the source."""
 
     @property
     def members(self) -> Sequence[Member]:
@@ -110,15 +110,15 @@ class EventWindow:
         return self._members
 
     def events(self) -> list[SharedEvent]:
-        """Return the events kept, the oldest first."""
+        """Return the events in the window, the oldest first."""
         return list(self._events)
 
     def contains(self, position: Position) -> bool:
-        """Whether all events after ``position`` up to the end are kept, or if it is after the end."""
+        """Whether the window has all events after ``position``; true if ``position`` is after its end."""
         return self.start.expected() <= position.expected()
 
     def is_far_ahead(self, position: Position) -> bool:
-        """Whether the end is too far before ``position`` to wait for it."""
+        """Whether ``position`` is so far after the end that waiting for it would take too long."""
         return position.event_id - self.end.event_id > self._settings.ahead_events
 
     def join(self, interest: Interest, position: Position) -> Member:
@@ -157,9 +157,7 @@ class EventWindow:
         return taken
 
     def find_passed(self, member: Member) -> tuple[Position, int] | None:
-        """Return the position up to which a member has applied its events, with the time of the last one;
-        None if it has something to do.
-        """
+        """Return the position, with its time, up to which a member has applied all; None if events wait."""
         if member.backlog or member.is_applying or member.has_left or self.end_s is None:
             return None
         return self.end, self.end_s
@@ -167,8 +165,10 @@ class EventWindow:
     def append(
         self, events: Sequence[Event], sizes_bytes: Sequence[int], passage: Passage | None = None
     ) -> Collection[Member]:
-        """Add the next events; return the members that have to know: those with new events, and those that
-        left because too many wait for them.
+        """Add the next events.
+
+        Returns the members to wake: those with new events, and those that left because their backlog was too
+        long.
         """
         concerned: dict[int, Member] = {}
         for event, size_bytes in zip(events, sizes_bytes, strict=True):
@@ -186,7 +186,7 @@ class EventWindow:
         return concerned.values()
 
     def is_full(self) -> bool:
-        """Whether every member has so many waiting events that further reading would not help. True without
+        """Whether every member has such a long backlog that further reading would not help. True without
         members.
         """
         events_max, bytes_max = self._settings.backlog_events // 2, self._settings.backlog_bytes // 2
@@ -210,7 +210,7 @@ class EventWindow:
         """Yield the members with too many waiting events."""
         limits = self._settings
         for member in members:
-            # The number of waiting events has a limit for each member, and for all together.
+            # Each backlog has a limit, and all backlogs together have one.
             if len(member.backlog) >= limits.backlog_events or member.backlog_bytes >= limits.backlog_bytes:
                 yield member
         if self._waiting_bytes > limits.backlogs_bytes:
@@ -230,7 +230,7 @@ class EventWindow:
         return (shared for shared in self._events if not shared.is_covered_by(position))
 
     def _lists(self, member: Member) -> Iterator[list[Member]]:
-        """Yield the lists to which a member belongs, except the list of all."""
+        """Yield the lists that contain a member, except the list of all members."""
         interest = member.interest
         if interest.databases is None or interest.txns_up_to >= 0:
             yield self._of_all

@@ -1,5 +1,5 @@
 """Answers to the metastore's partition calls, from the partition index.
 
-``table_access`` is the seam to the index: one snapshot of a table, or the reason to forward.
+``table_access`` is the port to the index: it returns a snapshot of a table, or the reason to forward.
 ``index_answers`` is the responder.
 """

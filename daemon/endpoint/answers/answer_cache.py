@@ -1,12 +1,12 @@
-"""Whole answers kept in memory, for clients that repeat their calls.
+"""Caches whole answers in memory, for clients that repeat their calls.
 
 The request, the rules of the server, and the index's content of the table (the version of its rows, its
 number, and its record) determine an answer. The cache reads the content from the snapshot of the request, so
 it returns an answer only if that snapshot would give the same bytes. Whether the snapshot is fresh enough is
 decided separately, as for any other answer.
 
-An answer whose table has changed is dropped when its call is repeated. Two halves bound the memory, as in
-``payload_reader.JoinedRows``.
+An answer whose table has changed is dropped when its call is repeated. The cache has two halves and drops the
+older one when the newer one is full, as ``payload_reader.JoinedRows`` does.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from handlers.catalog.index.table_records import TableRecord
 
 
 BYTES_MAX: Final = 32 * 1024 * 1024
-"""Memory of both halves; partitions that answers are joined from take as much again."""
+"""Memory of both halves. The cached partitions from which answers are joined take the same amount again."""
 LONGEST_BYTES: Final = 4 * 1024 * 1024
-"""It does not keep longer answers, because they would displace all others."""
+"""The cache does not keep longer answers, because they would displace all others."""
 _OVERHEAD_BYTES: Final = 500
 """Memory of an entry in addition to its bytes."""
 
@@ -34,7 +34,7 @@ Call = tuple[str, bytes, bool, bool]
 
 @dataclass(frozen=True, slots=True)
 class TableContent:
-    """The index's content of a table, as far as answers depend on it."""
+    """The version of a table's content in the index, on which answers depend."""
 
     table: str
     number: int
@@ -59,7 +59,7 @@ class _Entry:
 
 
 class AnswerCache:
-    """The answers of one endpoint; for any thread."""
+    """The answers of one endpoint. Thread-safe."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self._half_bytes = bytes_max // 2
@@ -75,9 +75,7 @@ class AnswerCache:
         return self._newer_bytes + self._older_bytes
 
     def get(self, request: Message, rules: ServerRules, content: TableContent) -> bytes | None:
-        """Return the body of the answer to a call, as it would be made from a table with this content; None
-        if not kept.
-        """
+        """Return the cached answer to a call for a table with this content; None if there is none."""
         call = _identify(request, rules)
         entry = self._newer.get(call)
         if entry is None:
@@ -87,7 +85,7 @@ class AnswerCache:
         return None if entry is None or entry.content != content else entry.body
 
     def put(self, request: Message, rules: ServerRules, content: TableContent, body: bytes) -> None:
-        """Keep the body of an answer made from a table with this content."""
+        """Cache the body of an answer made from a table with this content."""
         size = len(body) + len(request.body) + _OVERHEAD_BYTES
         if size <= min(LONGEST_BYTES, self._half_bytes):
             self._keep(_identify(request, rules), _Entry(content, body, size))

@@ -1,8 +1,8 @@
 """The arguments of the partition calls, in the forms of Hive 2.3 to 4.2.
 
-Each call has a map from field numbers to roles. An undeclared field, or one with a value that the index does
-not answer (statistics, a selection of parameters), means that the endpoint forwards the call. So it never
-ignores a field of a future version.
+Each call has a map from field numbers to roles. The endpoint forwards a call with an undeclared field, or
+with a value that the index does not support (statistics, a selection of parameters). So it never ignores a
+field of a future version.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Role(Enum):
     """Has no effect on the answer, as compared with Hive 4.2: groups without a user, valid write ids, a
     table's id."""
     FALSE = auto()
-    """Answered only if false."""
+    """The index answers only if the value is false."""
     EMPTY = auto()
-    """Only the empty text allows an answer."""
+    """The index answers only if the text is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,7 @@ class Arguments:
 
 
 def positional(*roles: Role) -> Shape:
-    """Return the form of a call with these arguments; all of them are required, except a filter, a user and
-    groups.
-    """
+    """Return the form of a call with these arguments. Only a filter, a user and groups are optional."""
     optional = {Role.FILTER, Role.USER, Role.IGNORED}
     return Shape(dict(enumerate(roles, 1)), is_request=False, required=frozenset(roles) - optional)
 

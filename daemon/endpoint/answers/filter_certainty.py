@@ -1,9 +1,10 @@
-"""Finds filters for which answers may differ, between metastores or from the index. Such calls are forwarded.
+"""Finds filters whose answers differ between metastores, or between a metastore and the index. The endpoint
+forwards such calls.
 
-A filter is examined twice. Its text decides most cases (``find_doubt``). The rest depends on the partitions:
-a metastore compares a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it reports an error
-for a value that is not of its column's type. ``TypedColumns`` therefore looks for such values.
-docs/PARTITIONS.md lists the differences.
+The text of a filter decides most cases (``find_doubt``). The rest depends on the partitions: a metastore
+compares a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it reports an error for a value
+that is not of its column's type. ``TypedColumns`` therefore looks for such values. docs/PARTITIONS.md lists
+the differences.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Condition:
 
 
 def find_doubt(node: Node | None, schema: KeySchema, dialect: Dialect) -> bool:
-    """Whether metastores may differ in the answer to a filter, judged from the filter alone."""
+    """Whether metastores may answer a filter differently, as far as its text shows."""
     if node is None:
         return False
     columns = {column.name: column for column in schema.columns}
@@ -73,9 +74,7 @@ def _conditions(node: Node) -> Iterator[_Condition]:
 
 
 def _falls_back(conditions: Iterable[_Condition], columns: dict[str, PartitionColumn]) -> bool:
-    """Whether Hive 2 and 3 evaluate the whole filter with JDO,
-    because of LIKE, which then refuses typed columns.
-    """
+    """Whether Hive 2 and 3 evaluate the whole filter with JDO because of LIKE. JDO refuses typed columns."""
     has_like = any(one.operator is Operator.LIKE for one in conditions)
     return has_like and any(not columns[one.column].type.is_text for one in conditions)
 
@@ -94,8 +93,8 @@ def _is_doubtful(condition: _Condition, columns: dict[str, PartitionColumn], def
 
 
 def has_default_text(index: PartitionIndex, table: IndexedTable, node: Node) -> bool:
-    """Whether a text column of a filter contains the default partition,
-    which expressions compare as NULL or as text.
+    """Whether a text column of a filter contains the default partition, which some expressions compare as
+    NULL and others as text.
     """
     names = {one.column for one in _conditions(node)}
     schema = table.key_schema
@@ -107,9 +106,7 @@ def has_default_text(index: PartitionIndex, table: IndexedTable, node: Node) -> 
 
 
 def has_padded_text(index: PartitionIndex, table: IndexedTable, node: Node | None) -> bool:
-    """Whether a column also has a text of the filter with trailing blanks, which some databases consider
-    equal.
-    """
+    """Whether a column has a value of the filter with trailing blanks, which is equal for some databases."""
     columns = table.key_schema.columns
     numbers = {column.name: number for number, column in enumerate(columns) if column.type.is_text}
     return any(
@@ -154,7 +151,9 @@ class TypedColumns:
         return any(index.has_field(self._table, number, UNCONVERTIBLE) for number in self._columns)
 
     def are_canonical(self, names: Iterable[bytes]) -> bool:
-        """Whether every name writes the values of these columns in the only form that a metastore finds."""
+        """Whether every partition name has the values of these columns in the only form that a metastore
+        finds.
+        """
         return self._canonical is None or all(map(self._canonical.fullmatch, names))
 
 

@@ -1,8 +1,8 @@
-"""The responder of the partition calls: answers one from the index, or decides why it is forwarded.
+"""The responder of the partition calls: answers a call from the index, or forwards it with a reason.
 
-An answer is made only if it equals the metastore's. Everything else is forwarded and counted by its reason,
-errors included: an error of the index, or a defect, costs the client the time of the attempt and nothing
-more.
+It answers only if the answer equals the metastore's. It forwards every other call, and counts it by its
+reason. An error of the index, or a defect, also only forwards the call, so the client loses no more than the
+time of the attempt.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BUCKETS: Final = frozenset({"HIVEBUCKET2", "MANAGERAWMETADATA"})
 """Capabilities with which a client receives bucketed tables unchanged."""
 KEPT_MAX: Final = 512
 KEPT_BYTES_MAX: Final = 4096
-"""Arguments kept after they were read, because clients repeat their calls, and their size."""
+"""Limits of number and size of decoded arguments that are cached, because clients repeat their calls."""
 
 
 class AnswerObserver(Protocol):
@@ -43,12 +43,12 @@ class AnswerObserver(Protocol):
     def answered(
         self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
     ) -> None:
-        """Count a call answered from ``view``, which is no longer open; ``is_repeated``: with the bytes of an
-        earlier answer.
+        """Count a call answered from ``view``, which is closed. ``is_repeated`` says that the answer is a
+        cached one.
         """
 
     def forwarded(self, call: str, reason: Reason, seconds: float) -> None:
-        """A call will be forwarded; ``seconds`` is the time that the attempt took."""
+        """Count a call that will be forwarded; ``seconds`` is the time that the attempt took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Made:
 
     body: bytes
     is_repeated: bool
-    """Whether it is that of an earlier answer."""
+    """Whether the answer is a cached one."""
 
 
 class IndexAnswers:
@@ -73,7 +73,7 @@ class IndexAnswers:
         """``read`` reads the expressions of get_partitions_by_expr; without it, the endpoint forwards such
         calls.
 
-        ``cache`` is shared by connections; without it, this connection has its own.
+        Connections may share a ``cache``; by default, this connection has its own.
         """
         self._tables = tables
         self._read = read
@@ -107,7 +107,7 @@ class IndexAnswers:
         return answer
 
     def _answer(self, call: PartitionCall, request: Message, rules: ServerRules) -> tuple[_Made, TableView]:
-        """Return the answer and the view that it is from; raise NotAnswered, and the errors of the index."""
+        """Return the answer and its view of the table; raise NotAnswered, and the errors of the index."""
         if rules.dialect is None:
             raise NotAnswered(Reason.SERVER)
         arrived = self._tables.arrive(is_likely=self._was_answered)
@@ -128,7 +128,7 @@ class IndexAnswers:
     def _make(
         self, call: PartitionCall, request: Message, view: TableView, arguments: Arguments, rules: ServerRules
     ) -> _Made:
-        """Return the answer as it follows from a view, from memory if the table is the same as before."""
+        """Return the answer for a view of the table, from the cache if the table has not changed."""
         content = TableContent.of(view)
         body_before = None if content is None else self._cache.get(request, rules, content)
         if body_before is not None:
@@ -219,8 +219,8 @@ def _join_specs(view: TableView, payloads: Sequence[bytes], db: str, table: str)
 
 
 def _is_translated(view: TableView, capabilities: Sequence[str]) -> bool:
-    """Whether a metastore of Hive 4 changes partitions for a client with these capabilities:
-    it hides buckets from some.
+    """Whether a metastore of Hive 4 changes partitions for a client with these capabilities: it hides buckets
+    from some clients.
     """
     dictionary = view.snapshot.payloads.dictionary(bytes.fromhex(view.record.dictionary))
     return BUCKETS.isdisjoint(capabilities) and dictionary.is_bucketed

@@ -1,4 +1,4 @@
-"""Which partitions a call finds: the lookups of the index, refused if the metastore's answer may differ.
+"""Looks up the partitions of a call in the index, unless the metastore's answer may differ.
 
 Each function returns a ``CheckedSelection``, for reading names or payloads. It raises NotAnswered if the
 metastore's answer may differ, and the errors of the index.
@@ -35,8 +35,8 @@ _BEYOND: Final = re.compile(rb"[\xf0-\xf4]")
 
 @dataclass(frozen=True, slots=True)
 class CheckedSelection:
-    """The partitions of a call. Reading them raises NotAnswered if a metastore might not find them, or might
-    order them differently.
+    """The partitions of a call. Reading them raises NotAnswered if a metastore may find other partitions, or
+    return them in another order.
     """
 
     selection: Selection | NamedRows
@@ -61,8 +61,8 @@ class CheckedSelection:
         joined = b"".join(names)
         if joined.isascii():
             return
-        # The order depends on the database: Derby compares UTF-16 units. If some of several names are
-        # requested, unknown names may come before one of them.
+        # The order depends on the metastore's database: Derby compares UTF-16 units. With a limit, names that
+        # the answer does not include may come first there.
         is_cut = isinstance(self.selection, Selection) and self.selection.limit >= 0
         differs = [one.search(joined) is not None for one in (_HIGH, _BEYOND)]
         if any(differs) if is_cut else all(differs):
@@ -92,7 +92,7 @@ def find_by_expr(view: TableView, arguments: Arguments, rules: ServerRules) -> C
     if arguments.default_partition not in {None, default}:
         raise NotAnswered(Reason.ARGUMENTS)
     if arguments.limit >= 0:
-        # Hive 4 ignores the limit if it evaluates the expression for each name.
+        # Hive 4 ignores the limit if it evaluates the expression on each name.
         raise NotAnswered(Reason.NOT_CERTAIN)
     if arguments.tree is None or not rules.is_hive_4:
         raise NotAnswered(Reason.EXPRESSION)
@@ -130,7 +130,7 @@ def find_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Checke
 def find_names_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:
     """Find the names of a partial specification, which Hive 4 compares exactly."""
     if arguments.limit >= 0:
-        # It takes the names in the order in which its database returns them.
+        # Hive takes the names in the order in which its database returns them.
         raise NotAnswered(Reason.NOT_CERTAIN)
     return _find_specified(view, arguments, rules)
 
@@ -145,14 +145,14 @@ def _find_specified(view: TableView, arguments: Arguments, rules: ServerRules) -
 
 
 def find_ps_or_all(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:
-    """Find the partitions of a partial specification; all of them without one."""
+    """Find the partitions of a partial specification; without a specification, find all."""
     find = find_all if arguments.values is None else find_ps
     return find(view, arguments, rules)
 
 
 # ARG001: the same for all lookups
 def find_by_names(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
-    """Find partitions by their names; without absent ones, and with repeated ones once."""
+    """Find partitions by their names. The result omits unknown names, and has a repeated name once."""
     return CheckedSelection(view.snapshot.lookups(view.name).by_names(arguments.names or ()))
 
 

@@ -1,5 +1,4 @@
-"""The partition calls that the index answers:
-the arguments of each, how it finds partitions, and the form of its answer.
+"""The partition calls that the index answers: their arguments, their lookups, and the forms of their answers.
 
 =============================== ==============================================
 form of an answer               calls
@@ -35,7 +34,7 @@ Lookup = Callable[["TableView", Arguments, "ServerRules"], lookups.CheckedSelect
 
 
 class Content(Enum):
-    """Content of an answer for each partition."""
+    """The content of an answer: names, partitions or a count."""
 
     PARTITIONS = auto()
     PARTITION = auto()
@@ -172,4 +171,4 @@ CALLS: Final = {
 CALLS_OF_HIVE_4: Final = frozenset({name for name in CALLS if name.endswith("_req")}) | {
     "get_partitions_spec_by_expr"
 }
-"""Those that servers before Hive 4 do not know."""
+"""The calls that servers before Hive 4 do not have."""

@@ -1,9 +1,9 @@
-"""Rules of a metastore's answers, from its settings; read once for each connection.
+"""The settings of a metastore that change its answers; read once for each connection.
 
 A metastore can filter answers by the client's user, refuse large answers, or read filters in another way. Its
 answers then depend on more than the partitions, and the endpoint forwards every call. The settings of a
-server do not change while it runs, and a connection ends at one server; only the client's own ``setMetaConf``
-may change them for its connection.
+server do not change while it runs, and a connection leads to one server. Only the client's own
+``setMetaConf`` may change them for its connection.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ _REQUIRED: Final = {
     "hive.metastore.try.direct.sql": {"", "true"},
     "hive.metastore.rawstore.impl": {"", _OBJECT_STORE},
 }
-"""Settings and the values with which answers depend on the partitions only; names that every version
-knows."""
+"""Settings with the values for which answers depend only on the partitions; every version has them."""
 _FILTER_HOOK: Final = "hive.metastore.filter.hook"
 _FILTER_ENABLED: Final = "metastore.server.filter.enabled"
 _CATALOG: Final = "metastore.catalog.default"
@@ -57,7 +56,7 @@ UNANSWERABLE: Final = ServerRules(None)
 
 
 def read_rules(metastore: Metastore) -> ServerRules:
-    """Query the rules of a server; raises the errors of ``Metastore.exchange``."""
+    """Query the settings of a server; raise the errors of ``Metastore.exchange``."""
     version = ask_version(metastore)
     if version is None:
         return UNANSWERABLE
@@ -72,7 +71,7 @@ def read_rules(metastore: Metastore) -> ServerRules:
 
 
 def ask_version(metastore: Metastore) -> HiveVersion | None:
-    """Query the version of a server; None if unknown. 3.1 counts as 2.3."""
+    """Return the Hive version of a server; None if unknown. A server of 3.1 reports 2.3."""
     try:
         return parse_hive_version(_ask(metastore, "getVersion"))
     except (BadInput, Unsupported):
@@ -80,8 +79,8 @@ def ask_version(metastore: Metastore) -> HiveVersion | None:
 
 
 def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
-    """Whether the server filters answers by user, or has another default catalog.
-    Servers before Hive 4 do not filter.
+    """Whether the server filters answers by user, or has another default catalog. Servers before Hive 4 do
+    not filter.
     """
     if not is_hive_4:
         return False
@@ -94,14 +93,14 @@ def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
 
 
 def _has_call(metastore: Metastore, call: str) -> bool:
-    """Whether a server knows a call without arguments.
-    Hive 2.3 and 3.1 report the same version, and differ in their calls.
+    """Whether a server has this call, which takes no arguments. This distinguishes Hive 2.3 from 3.1, which
+    report the same version.
     """
     return 0 in read_fields(metastore.exchange(Message(Header(call, CALL, 0), write_struct([]))).body)
 
 
 def _setting(metastore: Metastore, name: str) -> str | None:
-    """Return a setting, "" if not set, None if the server does not say."""
+    """Return a setting; "" if it is not set, None if the server does not return it."""
     try:
         return _ask(metastore, "get_config_value", name, _UNSET).strip()
     except BadInput:

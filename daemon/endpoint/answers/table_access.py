@@ -1,10 +1,9 @@
-"""The port between the partition calls and the index:
-one snapshot of a table, or the reason to forward the call.
+"""The port between the partition calls and the index: returns a snapshot of a table, or a reason to forward.
 
 The implementation of ``TableAccess`` finds the index and decides when it is fresh enough. The partition calls
 interpret a call and decide whether the index can answer it. An answer uses one ``TableView`` from its first
-to its last byte. Whether that view is fresh enough may turn out only after making the answer, because the
-query to the metastore runs in the meantime.
+to its last byte. The query to the metastore runs while the answer is made, so it may show only afterwards
+that the view was too old.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Reason(StrEnum):
 
 
 class NotAnswered(Exception):
-    """Forward the call; raised within the answers and never by a ``TableAccess``."""
+    """Raised by the answers to forward the call; a ``TableAccess`` never raises it."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -63,14 +62,16 @@ class NotAnswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Forward the call."""
+    """The result of ``TableRequest.read`` if the call must be forwarded."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """One table in one snapshot of the index, for one thread, valid until the answer is complete."""
+    """One table in one snapshot of the index, valid until the answer is complete. Use it from one thread
+    only.
+    """
 
     name: str
     """``db.table`` in lower case, under which ``snapshot`` knows the table."""
@@ -82,16 +83,16 @@ class TableView:
 
 
 class TableRequest(Protocol):
-    """One request, from its arrival on; for one thread."""
+    """One request, from its arrival on. Use it from one thread only."""
 
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
-        """Return the result of ``make`` for a table of the catalog ``hive``, named as the client named it,
-        and the view, which has ended.
+        """Return the result of ``make`` for a table of the catalog ``hive``, and the view, which is closed by
+        then. ``db`` and ``table`` may have upper-case letters.
 
-        The view has applied at least the source's newest event id as of the request's arrival, unless the
-        configuration permits less, and its table is followed. May call ``make`` twice: the result for a view
-        that was too old is dropped. Its errors reach the caller, even those from a view that was too old,
-        because they only mean that the endpoint forwards the call.
+        The view reflects at least the event that was the source's newest one when the request arrived, unless
+        the configuration permits an older view. The index follows the table. May call ``make`` twice, and
+        drops the result for a view that was too old. Errors of ``make`` reach the caller, even with a view
+        that was too old, because the endpoint then only forwards the call.
         """
 
 
@@ -99,6 +100,4 @@ class TableAccess(Protocol):
     """Reads tables of one metastore's index; thread-safe."""
 
     def arrive(self, *, is_likely: bool = False) -> TableRequest:
-        """Begin a request, which has arrived now. ``is_likely``: the index will probably answer it, so
-        prepare for this.
-        """
+        """Begin a request that arrives now. ``is_likely`` says that the index will probably answer it."""

@@ -1,3 +1,1 @@
-"""An endpoint of a configured source:
-its section, its answers from the source's partition index, and its process in the daemon.
-"""
+"""An endpoint of a configured source: its settings, its answers from the partition index, and its process."""

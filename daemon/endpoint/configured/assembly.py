@@ -1,6 +1,4 @@
-"""Assembles the answers of one source's endpoint:
-the index in the catalog's state file, its freshness, their verification and counts.
-"""
+"""Assembles the answers of one source's endpoint from the index in the catalog's state file."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ COMPARE_S: Final = 60.0
 
 
 class SourceAnswers:
-    """The answers of one source's endpoint, for all its connections."""
+    """The answers of one source's endpoint. All its connections share them."""
 
     def __init__(
         self,
@@ -61,7 +59,9 @@ class SourceAnswers:
         *,
         reads_expressions: bool = False,
     ) -> None:
-        """``behind`` is called with the event that a request begins to wait for; it must return at once."""
+        """Calls ``behind`` with the event id for which a request begins to wait; ``behind`` must return at
+        once.
+        """
         self._read = ExpressionReader().read if reads_expressions else None
         serve = SERVE.of(config)[source]
         self._file = IndexFile(catalog_path(config, source), schema_version=CATALOG_VERSION)
@@ -80,8 +80,8 @@ class SourceAnswers:
             behind=behind,
         )
         self._access = access(freshness=serve.rule)
-        # A permitted stale answer differs from the metastore's as long as the follower is behind, so the
-        # comparison uses an exact one.
+        # While the follower is behind, an answer that may be stale differs from the metastore's. The
+        # comparison therefore uses an exact answer.
         exact = access(freshness=Freshness())
         compared = replace(settings, answer_s=COMPARE_S)
 
@@ -102,7 +102,7 @@ class SourceAnswers:
         return (IndexAnswers(self._access, self._observer, self._read, self._cache),)
 
     def list_differing(self) -> Sequence[AnswerDifference]:
-        """Return the tables whose answers differ; forget those loaded again or dropped in the meantime."""
+        """Return the tables whose answers differ, except those loaded again or dropped in the meantime."""
         for each in self._differing.all():
             try:
                 with self._file.snapshot() as snapshot:
@@ -128,7 +128,7 @@ def open_answers(
     metrics: EndpointMetrics,
     behind: Callable[[int], None] = lambda _event_id: None,
 ) -> SourceAnswers | None:
-    """Return the answers from the index of a source; None if it has no index that this process can read."""
+    """Return the answers from the index of a source; None if this process can read no index of it."""
     catalog = CATALOG.of(config).get(source)
     partitions = None if catalog is None else catalog.partitions
     if partitions is None or partitions.store != "sqlite":
@@ -141,7 +141,7 @@ def open_answers(
 
 @dataclass(frozen=True, slots=True)
 class _CallCounters:
-    """The metrics of one call: looking them up by their label takes longer than counting."""
+    """The counters of one call, kept because a lookup by label takes longer than counting."""
 
     answered: Counter
     repeated: Counter
@@ -160,8 +160,8 @@ class _CallCounters:
 
 
 class CallObserver:
-    """Receives the outcome of every partition call (``index_answers.AnswerObserver``);
-    thread-safe, never raises.
+    """Counts the outcome of every partition call (``index_answers.AnswerObserver``). Thread-safe, never
+    raises.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class CallObserver:
     def answered(
         self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
     ) -> None:
-        """Count an answer, and offer some for verification."""
+        """Count an answer, and offer a sample of the answers for verification."""
         count = self._counters.get(request.name) or self._counters.setdefault(
             request.name, _CallCounters.of(self._metrics, request.name)
         )
@@ -200,7 +200,7 @@ class CallObserver:
 
 
 class NoObserver:
-    """Ignores everything: for answers made for a comparison only."""
+    """Counts nothing: for answers that only serve a comparison."""
 
     def answered(
         self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool

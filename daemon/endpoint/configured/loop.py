@@ -1,5 +1,5 @@
-"""The loop of an endpoint in the daemon:
-a child process, so that it has its own core and its crash affects no other part.
+"""Runs an endpoint as a child process of the daemon, so that it has its own core and its crash affects no
+other part.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class EndpointPart:
 
 
 def build_endpoint(runtime: Runtime, source: str) -> EndpointPart:
-    """Return the loop of a source's endpoint; starts nothing yet."""
+    """Return the loop of a source's endpoint without starting it."""
     config = runtime.config
     command = build_command(
         "serve", "--source", source, "--log-level", config.logs.level, config_file=runtime.config_file
@@ -69,7 +69,7 @@ def build_endpoint(runtime: Runtime, source: str) -> EndpointPart:
 
 
 class EndpointLoop(ChildLoop):
-    """One endpoint; ``metrics`` and ``status`` are for any thread."""
+    """The loop of one endpoint. ``metrics`` and ``status`` are thread-safe."""
 
     name: ClassVar[str] = "endpoint"
     ended = EndpointEnded
@@ -91,12 +91,12 @@ class EndpointLoop(ChildLoop):
         self._differing: tuple[DifferingTable, ...] = ()
 
     def count_start(self) -> None:
-        """Reset the counts of the process before; the list of differing tables stays."""
+        """Reset the counts of the previous process; the list of differing tables stays."""
         self._address = None
         self._metrics = ()
 
     def process_event(self, event: Mapping[str, Any]) -> bool:
-        """Keep the newest report; a request that waits makes the relay read at once."""
+        """Keep the newest report. The event ``behind`` makes the relay read at once."""
         match event["event"]:
             case "started":
                 self._address = str(event.get("listen"))
@@ -149,7 +149,7 @@ class EndpointLoop(ChildLoop):
 
 
 class _Samples:
-    """Sums over the samples of metrics."""
+    """Sums of the samples of metrics."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._samples = [sample for family in metrics for sample in family.samples]
@@ -172,7 +172,7 @@ class EndpointCollector:
         self._loops = loops
 
     def collect(self) -> Iterable[Metric]:
-        """Yield each metric once, with the samples of all endpoints."""
+        """Yield each metric once, with one sample for each endpoint and label."""
         merged: dict[str, Metric] = {}
         for loop in self._loops:
             for family in loop.metrics():

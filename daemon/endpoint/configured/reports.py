@@ -41,7 +41,7 @@ PREFIX: Final = "tideline_endpoint_"
 
 
 class Reports:
-    """Writes the events of one endpoint to a file descriptor until it is closed or no process reads them."""
+    """Writes the events of one endpoint to a file descriptor until ``close``, or until no process reads."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Reports:
         self._thread = threading.Thread(target=self._run, name="reports", daemon=True)
 
     def start(self, address: str) -> None:
-        """Report the start, and begin to report."""
+        """Write the event ``started``, and start the thread that writes the reports."""
         self._write({"event": "started", "listen": address})
         self._thread.start()
 
     def behind(self, event_id: int) -> None:
-        """Report that a request waits for an event; returns at once."""
+        """Report that a request waits for an event id. Returns at once."""
         self._awaited = event_id
         self._wake.set()
 
@@ -114,8 +114,9 @@ class Reports:
 
 
 def read_metrics(rows: Any, source: str) -> Iterator[Metric]:
-    """Yield the metrics of a report with the label ``source``;
-    raises TypeError and ValueError for anything else.
+    """Yield the metrics of a report with the label ``source``.
+
+    Raises TypeError and ValueError for anything else.
     """
     for name, text, kind, samples in rows:
         family = Metric(str(name), str(text), str(kind))

@@ -1,5 +1,5 @@
-"""``tideline serve --source``: the endpoint of a configured source,
-as its own process or as a child process of the daemon.
+"""``tideline serve --source``: the endpoint of a configured source, alone or as a child process of the
+daemon.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class ServeConfig(Section):
 
     @property
     def rule(self) -> Freshness:
-        """The freshness that answers must have."""
+        """The required freshness of answers."""
         ages_s = {"exact": 0.0, "bounded": self.bound_ms / 1000, "eventual": None}
         return Freshness(ages_s[self.freshness])
 

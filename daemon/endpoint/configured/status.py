@@ -1,4 +1,4 @@
-"""The endpoints that the daemon runs: the section ``endpoints`` of its status, made from their reports."""
+"""The section ``endpoints`` of the status: the endpoints that the daemon runs, from their reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DifferingTable:
-    """A table with forwarded calls because an answer differed from the metastore's."""
+    """A table whose calls the endpoint forwards because an answer differed from the metastore's."""
 
     table: str
     call: str
@@ -30,7 +30,7 @@ class DifferingTable:
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """One endpoint. Counts are those of its process, and begin again when restarted."""
+    """One endpoint. Its counts start again at 0 when its process restarts."""
 
     name: str
     """Name of its source."""
@@ -43,7 +43,7 @@ class EndpointStatus:
     answered: int = 0
     """Calls answered from the index."""
     repeated: int = 0
-    """Those of them answered with the bytes of an earlier answer."""
+    """The answered calls for which the endpoint sent the bytes of an earlier answer."""
     not_answered: int = 0
     """Partition calls forwarded."""
     forwarded: int = 0
@@ -93,7 +93,7 @@ class EndpointSection(StatusSection[tuple[EndpointStatus, ...]]):
         return [f"serve:{one.name} is {one.state}" for one in value if one.state != "following"]
 
     def actions(self, value: tuple[EndpointStatus, ...]) -> Iterable[OperatorAction]:
-        """Yield the tables forwarded until the operator acts."""
+        """Yield the tables whose calls the endpoint forwards until the operator acts."""
         for one in value:
             for table in one.differing:
                 yield OperatorAction(

@@ -1,1 +1,1 @@
-"""Opens the index only if it has applied the source's newest event."""
+"""Freshness: answers from the index only if it has applied the source's newest event."""

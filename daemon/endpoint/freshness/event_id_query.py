@@ -1,7 +1,7 @@
 """The query for the newest event id, on its own connection to the metastore.
 
-Almost every answer from the index needs it, so it is one prepared message, with bytes as its answer. Sending
-and receiving are separate: making the answer from the index fits in between.
+Almost every answer from the index needs it, so the query is one prepared message. Sending and receiving are
+separate steps, so that the endpoint makes the answer from the index in between.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REQUEST: Final = Message(_HEADER, STOP, _HEADER.to_bytes() + STOP)
 
 
 class EventIdQuery:
-    """Queries one metastore (``newest_event.EventQuery``); for one thread at a time."""
+    """Queries one metastore (``newest_event.EventQuery``). Only one thread at a time may use it."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = replace(
@@ -71,7 +71,7 @@ class EventIdQuery:
                 upstream.peer.close()
 
     def _send_again(self) -> None:
-        """Send the query on another connection: the metastore has closed an idle one."""
+        """Send the query on a new connection, because the metastore has closed the idle one."""
         self._is_reused = False
         self._send()
 

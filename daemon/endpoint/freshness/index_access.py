@@ -1,4 +1,4 @@
-"""Reads tables of the index that another process keeps, if the index is certain to be new enough.
+"""Reads tables from the index of another process, if the index is certain to be new enough.
 
 Reading a table has four steps:
 
@@ -6,8 +6,8 @@ Reading a table has four steps:
 2. send the query for the source's newest event id (``newest_event``), or earlier, if an answer is likely;
 3. make the answer from the snapshot while the metastore answers the query. If the snapshot contains that
    event, the answer is valid. A snapshot known to be too old gives no answer;
-4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, after
-   another check of the table.
+4. otherwise wait for the follower, for a limited time, then check the table again and make the answer from a
+   new snapshot.
 
 The query for the event id follows the arrival of the request. Every change committed before that has an id
 that is not above it, because the metastore allocates ids in the order of commits. So an answer contains every
@@ -48,7 +48,7 @@ class IndexRequest:
         self._pending: Pending | None = None
 
     def begin_query(self) -> Pending:
-        """Return the query for the newest event, begun now or before."""
+        """Return the query for the newest event; begin it now unless it has begun before."""
         self._pending = self._pending or self._access.begin_query(self.arrived_s)
         return self._pending
 
@@ -60,7 +60,7 @@ class IndexRequest:
 
 
 class IndexAccess:
-    """Reads tables for any thread (``table_access.TableAccess``)."""
+    """Reads tables of the index (``table_access.TableAccess``). Thread-safe."""
 
     def __init__(  # noqa: PLR0913 - the parts of one decision, all by name
         self,
@@ -74,7 +74,9 @@ class IndexAccess:
         behind: Callable[[int], None] = lambda _event_id: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``behind`` is called with the event that a request begins to wait for; it must return at once."""
+        """Calls ``behind`` with the event id for which a request begins to wait; ``behind`` must return at
+        once.
+        """
         self._file = file
         self._newest = newest
         self._watch = watch
@@ -87,14 +89,14 @@ class IndexAccess:
         self._lock = threading.Lock()
 
     def arrive(self, *, is_likely: bool = False) -> IndexRequest:
-        """Begin a request; a probable answer sends its query even before decoding the request."""
+        """Begin a request. If an answer is likely, send the query before the request is decoded."""
         request = IndexRequest(self, self._clock())
         if is_likely and self._freshness.observes:
             request.begin_query()
         return request
 
     def begin_query(self, arrived_s: float) -> Pending:
-        """Send the query on which a request relies, if that is necessary."""
+        """Send the query for the newest event id, unless the request may rely on an earlier one."""
         return self._newest.begin(self._freshness, arrived_s)
 
     def read(
@@ -127,7 +129,7 @@ class IndexAccess:
     def _read_later(
         self, name: str, position: int, event_id: int, make: Callable[[TableView], T]
     ) -> tuple[T, TableView] | Forward:
-        """Wait until the follower, which was at ``position``, has applied an event, and read then."""
+        """Wait until the follower, last seen at ``position``, has applied an event, then read the table."""
         waited = _guard(lambda: self._wait(event_id, position))
         if waited is not True:
             return waited or Forward(Reason.NOT_FRESH)
@@ -149,7 +151,7 @@ class IndexAccess:
         return False
 
     def _open(self, stack: ExitStack, name: str) -> TableView | Forward:
-        """Open a snapshot, and return its view of the table if it follows the table."""
+        """Open a snapshot, and return its view of the table if the index follows the table."""
         snapshot = stack.enter_context(self._file.snapshot())
         record, state = snapshot.record(name), snapshot.table_state(name)
         if record is None or state is None or state.known is None:
@@ -165,7 +167,7 @@ class IndexAccess:
 
 
 def _guard(step: Callable[[], T]) -> T | Forward:
-    """Return the result of a step; if it fails, the index is unusable."""
+    """Return the result of a step; if the step fails, report the index as unusable."""
     try:
         return step()
     except TidelineError as error:
@@ -174,7 +176,7 @@ def _guard(step: Callable[[], T]) -> T | Forward:
 
 
 class PositionWatch:
-    """Waits, for many threads, until the follower has committed an event.
+    """Lets many threads wait until the follower has committed an event.
 
     The follower is another process, and SQLite has no notifications. One of the waiting threads therefore
     reads the position again and again, and wakes the others. No thread reads while none waits.
@@ -194,8 +196,9 @@ class PositionWatch:
         self._is_watched = False
 
     def wait(self, event_id: int, timeout_s: float) -> bool:
-        """Wait until the position has reached ``event_id``;
-        return False after the time-out. Raises the errors of reading.
+        """Wait until the position has reached ``event_id``.
+
+        Returns False after the time-out. Raises the errors of reading.
         """
         end_s = self._clock() + timeout_s
         with self._changed:
@@ -210,8 +213,8 @@ class PositionWatch:
         return True
 
     def _watch(self, end_s: float) -> None:
-        """Read until the position changes or the time ends; called with the lock, which it releases in the
-        meantime.
+        """Read until the position changes or the time is over. The caller holds the lock, which this releases
+        while it reads.
         """
         before, self._is_watched = self._position, True
         self._changed.release()

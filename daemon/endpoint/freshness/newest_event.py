@@ -1,8 +1,8 @@
 """The source's newest event id, and whether an answer from a copy of the source is new enough for a request.
 
 The source reports its newest event id on request. A copy that contains this event contains everything
-committed before the query. So a copy at event V may answer a request if some query was late enough, and V is
-not below its result:
+committed before the query. So a copy at event V may answer a request if V is at least the result of a query
+that was sent late enough:
 
 ========== ===================================== ==========================================================
 mode       the query must be sent                the answer contains every change committed before
@@ -16,8 +16,7 @@ While a query is under way, requests that arrive wait for the next one, and one 
 So the metastore receives at most one such call at a time, however many clients there are.
 
 A query has two steps, begin and finish, so that a request proceeds while the metastore answers the query. The
-first request that needs the result receives it for all: a request that takes long after it began a query
-delays no other.
+first request that needs the result receives it for all, so a slow request that began a query delays no other.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How much older than the request the observation of an answer may be: 0 for exact, None for eventual."""
+    """How long before the request the newest event id may be queried: 0 s for exact, None for eventual."""
 
     age_max_s: float | None = 0.0
 
     @property
     def observes(self) -> bool:
-        """Whether the endpoint queries the source at all."""
+        """Whether the endpoint queries the source for its newest event id."""
         return self.age_max_s is not None
 
     def accepts(self, observation: Observation | None, arrived_s: float) -> bool:
-        """Whether a request that arrived then may rely on this observation; otherwise a new query is
-        necessary.
+        """Whether a request that arrived at ``arrived_s`` may rely on this observation instead of a new
+        query.
         """
         if self.age_max_s is None:
             return True
@@ -61,7 +60,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Whether waiting for the copy is worth it.
+    """Decides whether a request waits for the copy to catch up.
 
     A request that waited until its time-out shows that the copy is further behind than the longest wait, or
     does not advance at all. Until the copy reaches the event that this request needed, no other request
@@ -75,14 +74,14 @@ class Patience:
         return self.unreached_id is None or position >= self.unreached_id
 
     def after_timeout(self, event_id: int) -> Patience:
-        """Return the patience after a request has waited for this event until its time-out."""
+        """Return the patience after a request has waited for this event until its timeout."""
         furthest_id = event_id if self.unreached_id is None else max(self.unreached_id, event_id)
         return replace(self, unreached_id=furthest_id)
 
 
 class EventQuery(Protocol):
-    """A query for the newest event id;
-    one call at a time, from any thread, and ``send`` and ``receive`` alternate.
+    """A query for the newest event id. ``send`` and ``receive`` alternate, one call at a time, from any
+    thread.
     """
 
     def send(self) -> None:
@@ -94,7 +93,7 @@ class EventQuery(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An observation that may still be in progress."""
+    """A query whose result may not have arrived yet."""
 
     newest: NewestEvent
     number: int
@@ -105,14 +104,14 @@ class Pending:
     def result(self) -> Observation:
         """Return the observation.
 
-        Raises the error of the query, and Inconsistent if the source's newest event is older than before: the
-        metastore comes from a backup.
+        Raises the error of the query, and Inconsistent if the source's newest event is older than before,
+        because then the metastore was restored from a backup.
         """
         return self.recent or self.newest.finish(self.number)
 
 
 class NewestEvent:
-    """Queries the source on behalf of many threads."""
+    """Queries the newest event id of the source on behalf of many threads."""
 
     def __init__(self, query: EventQuery, clock: Callable[[], float] = time.monotonic) -> None:
         self._query = query
@@ -128,13 +127,13 @@ class NewestEvent:
 
     @property
     def known_id(self) -> int:
-        """The newest event id that was ever observed; -1 before the first."""
+        """The highest event id observed so far; -1 before the first query."""
         last = self._last
         return -1 if last is None else last.event_id
 
     def begin(self, freshness: Freshness, arrived_s: float) -> Pending:
-        """Return an observation that a request which arrived then may rely on; sends a query if needed and
-        none is under way.
+        """Return an observation on which a request that arrived at ``arrived_s`` may rely. Sends a query if
+        that is needed and none is under way.
         """
         with self._changed:
             last = self._last
@@ -148,7 +147,7 @@ class NewestEvent:
         return Pending(self, needed)
 
     def finish(self, number: int) -> Observation:
-        """Return the result of a query, or of a later one; send and receive if no other thread does."""
+        """Return the result of a query or of a later one. Sends and receives unless another thread does."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ended >= number or not self._is_busy)

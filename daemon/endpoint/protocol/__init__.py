@@ -1,1 +1,1 @@
-"""The metastore's protocol on the wire: messages, frames, SASL, TLS, and who the client is."""
+"""The metastore's protocol on the wire: messages, frames, SASL, TLS, and the authentication of clients."""

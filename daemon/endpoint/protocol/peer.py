@@ -1,15 +1,14 @@
 """One side of a session: a connected socket, with TLS or without, and its received but unread bytes.
 
-Every wait has a limit, and a large answer has several pieces, each with its own limit: a client that reads
-slowly gets its answer, one that does not read at all loses its connection. TCP probes find clients that
+Every wait has a time limit. A large answer consists of pieces, each with its own limit: a client that reads
+slowly gets its answer, a client that does not read at all loses its connection. TCP probes find clients that
 disappeared without closing their connection.
 
 Most calls need three system calls here: waiting, receiving the request, and sending the answer. So sockets
-stay in blocking mode, single operations do not wait, and set a time limit only if they have to. TLS has no
-such operations and sets the limit each time.
+stay in blocking mode, and most operations pass a flag not to wait. Only an operation that must wait sets a
+time limit. TLS has no such flag and sets the limit each time.
 
-Certificates and keys are files in PEM format, because rotation uses files. The endpoint reads them once, at
-the start.
+Certificates and keys are files in PEM format. The endpoint reads them once, when it starts.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ class Disconnected(EOFError):
 
 
 class Peer:
-    """A connected socket with its received but unread bytes. Used by one thread; ``shut_down`` may be called
-    by another.
+    """A connected socket with its received but unread bytes. Use it from one thread only; ``shut_down`` is
+    thread-safe.
     """
 
     def __init__(self, handle: socket.socket) -> None:
         self.handle = handle
         self.unread = b""
         self.blocked_since: float | None = None
-        """Since when a piece waits for the other side (monotonic clock)."""
+        """The time since which a piece has waited for the other side (monotonic clock)."""
         self._readable = select.poll()  # not select.select, which fails for descriptors above 1,023
         self._readable.register(handle, select.POLLIN)
         handle.settimeout(None)
@@ -77,7 +76,7 @@ class Peer:
         wrapped.do_handshake()
 
     def has_unread(self) -> bool:
-        """Whether bytes were received that ``poll`` does not show."""
+        """Whether it holds received bytes that ``poll`` does not report."""
         return bool(self.unread) or (isinstance(self.handle, ssl.SSLSocket) and self.handle.pending() > 0)
 
     def receive(self, timeout_s: float) -> bytes:
@@ -97,8 +96,8 @@ class Peer:
         return chunk
 
     def receive_now(self) -> bytes:
-        """Return the bytes that have arrived; none for a message of TLS itself. Raises Disconnected at the
-        end.
+        """Return the bytes that have arrived; empty if they were only TLS's own messages. Raises Disconnected
+        at the end.
         """
         try:
             if isinstance(self.handle, ssl.SSLSocket):
@@ -113,8 +112,8 @@ class Peer:
         return chunk
 
     def send(self, data: bytes, timeout_s: float, start: bytes = b"") -> None:
-        """Send ``start`` and all of ``data``; raise OSError, TimeoutError if the other side does not accept a
-        piece in time.
+        """Send ``start`` and all of ``data``. Raises OSError, and TimeoutError if the other side does not
+        accept a piece in time.
         """
         if len(data) <= COPIED_BYTES:
             start, data = b"", start + data
@@ -134,7 +133,7 @@ class Peer:
             self.handle.settimeout(None)
 
     def _send_now(self, start: bytes, data: bytes) -> int:
-        """Send the bytes accepted without waiting; return their number."""
+        """Send as many bytes as possible without waiting; return their number."""
         try:
             if start:
                 return self.handle.sendmsg([start, data], [], _NO_WAIT)
@@ -148,12 +147,12 @@ class Peer:
 
 
 def remaining_s(deadline: float) -> float:
-    """Return the time until a deadline of the monotonic clock."""
+    """Return the seconds until a deadline of the monotonic clock."""
     return deadline - time.monotonic()
 
 
 def shut_down(handle: socket.socket, how: int) -> None:
-    """Shut a socket down from any thread; harmless if closed.
+    """Shut a socket down; do nothing if it is closed. Thread-safe.
 
     Not ``SSLSocket.shutdown``: that would drop the encryption under the thread that is using it, which would
     then send its answer in clear.
@@ -167,9 +166,9 @@ def shut_down(handle: socket.socket, how: int) -> None:
 def server_context(
     certificate: Path | None, key: Path | None, client_ca: Path | None
 ) -> ssl.SSLContext | None:
-    """Return how clients connect: with this certificate, and with one signed by ``client_ca`` if given.
+    """Return the TLS context for clients; None without a certificate.
 
-    None without a file. Raises ConfigError.
+    Clients need a certificate signed by ``client_ca``, if that is given. Raises ConfigError.
     """
     if certificate is None:
         if key is not None or client_ca is not None:
@@ -188,10 +187,10 @@ def server_context(
 
 
 def client_context(ca: Path | None, *, enabled: bool) -> ssl.SSLContext | None:
-    """Return how the metastore is connected to:
-    its certificate must be signed by ``ca``, or by an authority of the system.
+    """Return the TLS context for the metastore, whose certificate must be signed by ``ca`` or an authority of
+    the system.
 
-    The host name in the certificate is always checked. None without TLS. Raises ConfigError.
+    Always checks the host name in the certificate. Returns None without TLS. Raises ConfigError.
     """
     if ca is None and not enabled:
         return None

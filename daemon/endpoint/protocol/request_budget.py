@@ -1,11 +1,12 @@
-"""Limits the bytes of all requests without an answer yet.
+"""Limits the memory of all requests that have no answer yet.
 
 A limit for each request is not enough: eight clients that begin requests of 40 MB and never finish them,
 which needs no login, would take half a gigabyte. All clients of an endpoint therefore share one budget. If it
 is empty, the endpoint drops the incomplete request that began first, and closes its connection: honest
 requests are complete within seconds. If every request is complete, the new one is refused.
 
-The first bytes of a request do not count, so that ordinary calls are served whatever large requests do.
+The first bytes of a request do not count, so ordinary calls are served even if large requests use up the
+budget.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class RequestBudget:
     """The budget of one endpoint; thread-safe."""
 
     def __init__(self, bytes_max: int, gave_up: Callable[[], None] = lambda: None) -> None:
-        """``gave_up`` is called for each request given up."""
+        """Calls ``gave_up`` for each request that it drops."""
         self._bytes_max = bytes_max
         self._gave_up = gave_up
         self._used = 0
@@ -35,11 +36,11 @@ class RequestBudget:
 
     @property
     def used(self) -> int:
-        """The bytes that count now."""
+        """The bytes that currently count against the budget."""
         return self._used
 
     def open(self, abort: Callable[[], None]) -> RequestAccount:
-        """Return the account of one client, whose connection ``abort`` closes from another thread."""
+        """Return the account of one client; ``abort`` closes the client's connection from another thread."""
         return RequestAccount(self, abort)
 
     def grow(self, account: RequestAccount, size: int) -> None:
@@ -68,7 +69,7 @@ class RequestBudget:
                 victim.abort()
 
     def complete(self, account: RequestAccount) -> None:
-        """Keep the client's request until answered."""
+        """Keep the client's request until it is answered: it can no longer be dropped."""
         with self._lock:
             self._incomplete.pop(account, None)
 
@@ -101,9 +102,9 @@ class RequestAccount:
         self._budget.grow(self, size)
 
     def complete(self) -> None:
-        """The request is complete, and safe from now on."""
+        """Note that the request is complete: it can no longer be dropped."""
         self._budget.complete(self)
 
     def release(self) -> None:
-        """The request has its answer, or the connection has ended."""
+        """Free the bytes: the request has its answer, or the connection has ended."""
         self._budget.release(self)

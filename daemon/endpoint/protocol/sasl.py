@@ -1,13 +1,13 @@
-"""SASL (Kerberos, delegation tokens, passwords):
-the client authenticates itself to the metastore, and the endpoint only passes it on.
+"""SASL (Kerberos, delegation tokens, passwords): passes the messages with which a client authenticates itself
+on to the metastore.
 
 The endpoint needs no credentials, cannot act for its clients, and the metastore sees the user it would see
 directly. A negotiation consists of messages with a status and a length; it ends when the server sends
 COMPLETE or an error. Then both sides send frames:
 
-* plain ones if authentication was all that the sides agreed on (``auth``, Hive's default): the endpoint
-  serves them like any framed connection; * signed or encrypted ones (``auth-int``, ``auth-conf``): they
-  cannot be read, so the endpoint passes the connection through until it ends.
+* plain ones if the sides agreed on authentication only (``auth``, Hive's default): the endpoint serves them
+  like any framed connection; * signed or encrypted ones (``auth-int``, ``auth-conf``): the endpoint cannot
+  read them, and passes all bytes on until the connection ends.
 
 The first frame shows which of the two applies: only a plain one holds a complete call.
 """
@@ -46,7 +46,7 @@ def error_message(text: str) -> bytes:
 
 
 def negotiate(client: Peer, server: Peer, deadline: float, account: RequestAccount) -> bool:
-    """Pass a negotiation on; return whether the server accepted the client.
+    """Pass the messages of a negotiation on; return whether the server accepted the client.
 
     Raises BadInput, LimitExceeded, Disconnected and OSError. The client speaks first and then after each
     answer. ``account`` counts the client's bytes.
@@ -63,7 +63,7 @@ def negotiate(client: Peer, server: Peer, deadline: float, account: RequestAccou
 
 
 def _pass_on(sender: Peer, receiver: Peer, deadline: float, account: RequestAccount | None = None) -> Status:
-    """Pass one message on and return its status."""
+    """Pass one message of the negotiation on and return its status."""
     header = read_exactly(sender, HEADER_BYTES, deadline)
     number, size = struct.unpack(">BI", header)
     if size > MESSAGE_BYTES_MAX:
@@ -79,7 +79,7 @@ def _pass_on(sender: Peer, receiver: Peer, deadline: float, account: RequestAcco
 
 
 def read_exactly(peer: Peer, size: int, deadline: float, account: RequestAccount | None = None) -> bytes:
-    """Return exactly ``size`` bytes, which ``account`` counts; the rest stays with ``peer``."""
+    """Return exactly ``size`` bytes, counted by ``account``; later bytes stay with ``peer``."""
     data = bytearray()
     while len(data) < size:
         chunk = peer.receive(remaining_s(deadline))
@@ -91,7 +91,7 @@ def read_exactly(peer: Peer, size: int, deadline: float, account: RequestAccount
 
 
 def begins_with_plain_frame(client: Peer, deadline: float, bytes_max: int, account: RequestAccount) -> bool:
-    """Read the client's next frame, leave it with ``client``, and return whether it holds a complete call."""
+    """Return whether the client's next frame holds a complete call. The frame stays unread."""
     (size,) = struct.unpack(">I", head := read_exactly(client, 4, deadline))
     if size > bytes_max:
         raise LimitExceeded("the message is too large", bytes=size, limit=bytes_max)

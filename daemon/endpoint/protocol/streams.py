@@ -37,7 +37,7 @@ from state.errors import BadInput, LimitExceeded
 DETECTION_BYTES: Final = 5
 _KNOWN_MAX: Final = 512
 _KNOWN_BYTES_MAX: Final = 4096
-"""Structs known to be complete, because clients repeat their calls: at most two megabytes."""
+"""Total size of cached structs that are known to be complete, because clients repeat their calls."""
 
 
 class Transport(Enum):
@@ -56,11 +56,11 @@ class Transport(Enum):
 
 
 def detect_transport(start: bytes) -> Transport:
-    """Return the transport of a client from its first five bytes;
-    raise BadInput if it speaks another protocol.
+    """Return the transport that a client uses, from its first five bytes.
 
-    A buffered message starts with a version, or with the length of a name and its first letter. A frame
-    starts with its own length, and then with a version or the length of a name, whose first byte is 0.
+    Raises BadInput for another protocol. A buffered message starts with a version, or with the length of a
+    name and its first letter. A frame starts with its own length, and then with a version or the length of a
+    name, whose first byte is 0.
     """
     (first,) = struct.unpack(">I", start[:4])
     if first >> 16 == VERSION_1 >> 16:
@@ -127,8 +127,8 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         return data if len(data) == size else self.cstringio_refill(data, size).read(size)
 
     def read_to_end(self) -> Header:
-        """Read the message to its end and return its header; raise BadInput, LimitExceeded, or the errors of
-        receiving.
+        """Read the message to its end and return its header. Raises BadInput, LimitExceeded, and the errors
+        of receiving.
         """
         if self._transport is Transport.FRAMED:
             return self._read_frame()
@@ -160,11 +160,11 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         return header
 
     def unread(self) -> bytes:
-        """Return the bytes received after the end of the message."""
+        """Return the received bytes that follow the message."""
         return self._buffer.read()
 
     def message(self, header: Header) -> Message:
-        """Return the message, read to its end without a sink."""
+        """Return the message, after ``read_to_end`` without a sink."""
         start = 4 if self._transport is Transport.FRAMED else 0
         end = self._before_buffer + self._buffer.tell()
         self._buffer = BytesIO(self.unread())  # no second copy of a large request
@@ -182,7 +182,7 @@ def receive_request(
     complete_s: float,
     account: RequestAccount | None = None,
 ) -> Message:
-    """Return the next request, whose bytes ``account`` counts; later bytes stay with ``peer``."""
+    """Return the next request, counted by ``account``; later bytes stay with ``peer``."""
     message = read_whole(peer.unread, transport, bytes_max)
     if message is not None:
         peer.unread = b""
@@ -202,8 +202,8 @@ def receive_request(
 
 
 def read_whole(data: bytes, transport: Transport, bytes_max: int) -> Message | None:
-    """Return the message that ``data`` is;
-    None if it is not exactly one complete message. Most messages arrive in one piece.
+    """Return the message in ``data``; None if it is not exactly one complete message. Most messages arrive in
+    one piece.
     """
     if len(data) > bytes_max:
         return None

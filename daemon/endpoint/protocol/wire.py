@@ -1,7 +1,7 @@
-"""Thrift's binary protocol as bytes:
-message headers, and the fields of a struct without knowing its declaration.
+"""Reads and writes Thrift's binary protocol as bytes: message headers, and the fields of structs without
+their declarations.
 
-Values stay the bytes received. A table can thus move from one answer into another with every field, including
+Values remain the received bytes. So a table can move from one answer into another with every field, including
 fields that Tideline does not know.
 """
 
@@ -40,9 +40,7 @@ _FIXED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a message. Strict headers begin with a version;
-    old ones begin with the length of the name.
-    """
+    """The header of a message. A strict one begins with a version, an old one with the length of the name."""
 
     name: str
     kind: int
@@ -79,21 +77,21 @@ class Message:
 
     @property
     def is_oneway(self) -> bool:
-        """Whether the call has no answer.
-        Some generated clients send ``shutdown`` of fb303 as an ordinary call.
+        """Whether the call has no answer. Some generated clients send ``shutdown`` of fb303 as an ordinary
+        call.
         """
         return self.header.kind == TMessageType.ONEWAY or self.header.name == "shutdown"
 
     @property
     def is_unknown_method(self) -> bool:
-        """Whether this answer says that the server does not have the call."""
+        """Whether this answer reports that the server does not have the call."""
         if self.header.kind != TMessageType.EXCEPTION:
             return False
         kind = read_fields(self.body).get(2)
         return kind == Value(TType.I32, struct.pack(">i", TApplicationException.UNKNOWN_METHOD))
 
     def successor(self, name: str, body: bytes) -> Message:
-        """Return the request under another name and with other arguments."""
+        """Return the request with another call's name and other arguments."""
         return Message(replace(self.header, name=name), body)
 
     def answer(self, body: bytes, kind: int = TMessageType.REPLY) -> Message:
@@ -107,7 +105,7 @@ class Message:
 
 
 class Value(NamedTuple):
-    """The type of a field and the bytes of its value."""
+    """The value of a field: its type and its bytes."""
 
     kind: int
     data: bytes
@@ -214,7 +212,9 @@ resolve()
 
 
 def skip_struct(transport: Any) -> None:
-    """Read a struct to its end, in C with Thrift's extension; raises ``MALFORMED``. Nesting has a limit."""
+    """Read a struct to its end with Thrift's C extension; raise ``MALFORMED``, including for nesting that is
+    too deep.
+    """
     _AnyStruct().read(_protocol(transport))
 
 
@@ -229,8 +229,7 @@ def is_struct(data: bytes) -> bool:
 
 
 def read_message(data: bytes, is_body: Callable[[bytes], bool] = is_struct) -> Message | None:
-    """Return the message that ``data`` is;
-    None if it is not exactly one complete message with a strict header.
+    """Return the message in ``data``; None if it is not exactly one complete message with a strict header.
 
     ``is_body`` decides whether the bytes after the header are the body.
     """
@@ -249,7 +248,7 @@ def read_message(data: bytes, is_body: Callable[[bytes], bool] = is_struct) -> M
 
 
 def skip_value(protocol: Any, kind: int) -> None:
-    """Read a value to its end; raises ``MALFORMED``, even for types that do not exist."""
+    """Read a value to its end; raise ``MALFORMED``, including for types that do not exist."""
     if kind in _FIXED:
         protocol.trans.readAll(_FIXED[kind])
     elif kind == TType.STRING:

@@ -1,1 +1,1 @@
-"""Answers of the index compared with those of the metastore, and the tables that differ."""
+"""Compares answers of the index with those of the metastore, and keeps the tables that differ."""

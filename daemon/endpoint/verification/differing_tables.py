@@ -1,12 +1,12 @@
 """Tables whose answers differed from the metastore's: the endpoint forwards their calls until the index has
 loaded them again.
 
-A difference is a defect: of the index, of the answer, or a change that no event reported. Loading the table
-again removes the first and the last, and gives the table another number in the index. So the number shows
-that the operator has acted, without a separate command. If the answers still differ, the next comparison
-finds that.
+A difference has one of three causes: a defect of the index, a defect in making the answer, or a change that
+no event reported. Loading the table again repairs the first and the last, and gives the table another number
+in the index. So the number shows that the operator has acted, without a separate command. If the answers
+still differ, the next comparison finds that.
 
-A file has the tables, because a restart must not forget them.
+The tables are in a file, so that they survive a restart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from daemon.state_directory.record_file import RecordFile
 
 @dataclass(frozen=True, slots=True)
 class AnswerDifference:
-    """A table whose answers differ. The file contains the field names."""
+    """A table whose answers differ. The field names are those in the file."""
 
     table: str
     number: int
@@ -37,7 +37,7 @@ class DifferingTables:
     """The tables of one endpoint; thread-safe."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Read the findings of an earlier process; None keeps the tables in memory only."""
+        """Read the tables that an earlier process recorded. Without a path, the tables are in memory only."""
         self._file = RecordFile(path, AnswerDifference, "the list of differing tables")
         self._lock = threading.Lock()
         self._differences = {each.table: each for each in self._file.read()}
@@ -48,7 +48,7 @@ class DifferingTables:
         return difference is not None and difference.number == number
 
     def add(self, difference: AnswerDifference) -> None:
-        """Record a difference; the first one of a table stays."""
+        """Record a difference, unless the table already has one."""
         with self._lock:
             before = self._differences.get(difference.table)
             if before is not None and before.number == difference.number:

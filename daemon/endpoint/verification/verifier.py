@@ -42,9 +42,9 @@ log = structlog.get_logger(__name__)
 ATTEMPTS: Final = 3
 """How often an answer must differ."""
 WAITING_MAX: Final = 32
-"""Samples that may wait for their comparison; it drops further ones."""
+"""Samples that may wait for their comparison; further ones are dropped."""
 SAMPLE_BYTES_MAX: Final = 16 << 20
-"""It does not compare larger answers, because samples are in memory."""
+"""Larger answers are not compared, because samples are in memory."""
 _NUMBERS: Final = {TType.BOOL: ">b", TType.BYTE: ">b", TType.I16: ">h", TType.I32: ">i", TType.I64: ">q"}
 _DEPTH_MAX: Final = 64
 UNORDERED_IN_HIVE_4: Final = frozenset({"get_partition_names_ps", "get_partition_names_ps_req"})
@@ -76,14 +76,14 @@ class Sample:
 
 
 class AnswerAgain(Protocol):
-    """Answers a request from the index, as for a client."""
+    """Answers a request from the index in the same way as for a client."""
 
     def __call__(self, request: Message, metastore: Metastore) -> Message | None:
-        """Return the answer of an index that is not behind; None if the endpoint would forward the call."""
+        """Return the answer once the index is up to date; None if the endpoint would forward the call."""
 
 
 class Verifier:
-    """Compares samples until closed; ``offer`` is for any thread and returns at once."""
+    """Compares samples until ``close``. ``offer`` is thread-safe and returns at once."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Verifier:
         self._thread.start()
 
     def offer(self, sample: Sample) -> None:
-        """Have a sample compared, unless too many are waiting."""
+        """Queue a sample for comparison, unless it is too large or too many are waiting."""
         if len(sample.answer.body) > SAMPLE_BYTES_MAX:
             self._count(Outcome.DROPPED)
             return

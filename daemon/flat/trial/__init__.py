@@ -1,1 +1,1 @@
-"""The first try: a flat table of a user's own files, without configuration."""
+"""The trial (``tideline split try``): a flat table of a user's own files, without configuration."""

@@ -1,9 +1,9 @@
-"""A first try (``tideline split try``):
-a flat table of a user's own files, made in one directory without configuration.
+"""A trial (``tideline split try``): makes a flat table of a user's own files in one directory, without
+configuration.
 
-The directory holds everything: the files to read (hard links, or copies), copies of the query files, the key
-log, the table with its catalog, the page, and a configuration with which the other commands continue. It
-changes nothing outside, and removing the directory undoes the trial.
+The directory holds everything: the files to read (hard links or copies), copies of the query files, the key
+log, the table with its catalog, the page, and a configuration for the other commands. A trial changes nothing
+outside its directory, so removing the directory undoes it.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class TrialOrder:
 
 
 def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) -> Trial:
-    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here,
-    and BadInput for files without events.
+    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here, and BadInput for
+    files without events.
     """
     commands = spark_commands()
     from streaming.driver.installation import require_installation
@@ -105,7 +105,7 @@ def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) 
 
 
 def open_page(page: str, *, always: bool) -> None:
-    """Open the page in a browser; without ``always`` only from a terminal on a desktop."""
+    """Open the page in a browser; without ``always``, only if the command runs in a terminal on a desktop."""
     has_desktop = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
     if always or (sys.stdout.isatty() and has_desktop):
         webbrowser.open(f"file://{page}")
@@ -147,7 +147,9 @@ def _link(source: Path, target: Path) -> None:
 def _config_text(
     directory: Path, time: TimeKey, raw: RawTable | None, whitelist: set[KeyPath], documents: Documents
 ) -> str:
-    """Return the configuration: it keeps all events, however old, and seals hours at once."""
+    """Return the text of the configuration, with which the driver keeps events of any age and seals hours at
+    once.
+    """
     table = {
         "table": TABLE,
         "raw_table": "default.raw" if raw is None else raw.name,
@@ -233,8 +235,8 @@ def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made f
 
 
 def _choose_column(columns: Sequence[Mapping[str, Any]], time: str) -> str:
-    """Return the column of the example: the most filled text column or, if there is none, the most filled
-    column.
+    """Return the column for the example query: the text column with the most values, or else any column with
+    the most.
     """
     live = [each for each in columns if each["key"] and each["state"] == "live" and each["key"] != time]
     fullest = max(live, key=lambda each: (each["type"] == "string", each["fill"] or 0), default=None)

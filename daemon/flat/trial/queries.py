@@ -41,7 +41,7 @@ class QueryFile:
 
 
 def find_queries(paths: Sequence[Path]) -> list[Path]:
-    """Return the files, and all files in the directories. Raises ConfigError if there are none."""
+    """Return the given files and all files in the given directories. Raises ConfigError if there are none."""
     files: list[Path] = []
     for path in paths:
         files += sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
@@ -55,7 +55,9 @@ def find_queries(paths: Sequence[Path]) -> list[Path]:
 
 
 def guess_raw_table(queries: Sequence[Path]) -> RawTable | None:
-    """Return the raw table of the queries, None without queries. Raises ConfigError if they read no key."""
+    """Return the raw table that the queries read; None without queries. Raises ConfigError if they read no
+    key.
+    """
     if not queries:
         return None
     raw = guess_table([path.read_text(errors="replace") for path in queries])
@@ -135,8 +137,8 @@ def read_queries(queries: Sequence[Path], raw: RawTable) -> list[QueryFile]:
 
 
 def find_members(files: Sequence[QueryFile], filled: Collection[KeyPath]) -> frozenset[KeyPath]:
-    """Return the filled keys that some file reads although
-    another one reads an object around them as a whole.
+    """Return the filled keys that some file reads although another one reads an object around them as a
+    whole.
 
     In production the object takes the place of its members unless far fewer users request it. Here all files
     belong to one user, and one file must not take away the columns of the others. Members with generated

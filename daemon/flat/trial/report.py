@@ -1,6 +1,4 @@
-"""The outcome of a first try, and its text for a terminal: the columns, and the omissions, each with the
-reason.
-"""
+"""The outcome of a trial, and its text for a terminal: the columns, and the omissions with their reasons."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ _MEANINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The outcome of a trial."""
+    """The result of a trial: the columns, the omissions and the paths of its files."""
 
     name: str
     """Name of the table in the written configuration."""
@@ -71,7 +69,7 @@ def read_samples(directory: str) -> dict[str, str]:
 
 
 def trial_text(trial: Trial) -> str:
-    """Return the outcome for a terminal: the columns, the place of each result, and how to query it."""
+    """Return the text for a terminal: the columns, the paths of the results, and an example query."""
     totals, columns = trial.table["totals"], [each for each in trial.table["columns"] if each["key"]]
     saving = ""
     if totals["flat_bytes"]:
@@ -119,7 +117,7 @@ def trial_text(trial: Trial) -> str:
 
 
 def _omissions(trial: Trial) -> list[str]:
-    """Return the omissions of the table: rows, keys and queries, each with the reason."""
+    """Return a line for each group of rows, keys and queries that the table omits, with the reason."""
     lines: list[str] = []
     if trial.dead_letters:
         lines += ["", f"dead letters, by reason (in {trial.directory}/table/.dead-letters):"]

@@ -1,8 +1,8 @@
-"""Findings of a first try in a sample of JSON lines: the key of the event time, and the keys worth a column.
+"""Finds the key of the event time and the keys worth a column in a sample of JSON lines, for a trial.
 
-A user who tries flat tables has files and no configuration. This module recognizes the time key by its
-values, and by its name if several keys have such values. Without queries, the most filled keys become
-columns, by the same rules as requested keys.
+A user who tries flat tables has files but no configuration. This module recognizes the key of the event time
+by its values, and by its name if the values of several keys are times. Without queries, the keys with the
+most values become columns, by the same rules as requested keys.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ EARLIEST_S: Final = 946_684_800
 LATEST_S: Final = 4_102_444_800
 """The years 2000 and 2100: numbers between them count as times."""
 _OPENED: Final[dict[str, Callable[..., Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
-"""How to open compressed files, by the ends of their names."""
+"""Functions that open compressed files, by the suffix of the name."""
 _TIME_NAME: Final = re.compile(
     r"(^|.*[_.-])(epoch|time|timestamp|ts|date|datetime|at|when|created|t)_?([mun]?s)?$"
     r"|(^time|.*(Time|At|Date|TIMESTAMP))(Unix)?(Nano|Micro|Milli)?s?$"
 )
 _NAMED_UNITS: Final = {EpochUnit.MICROSECONDS, EpochUnit.NANOSECONDS}
-"""Generated ids are often as large as these times, so the name of the key must agree."""
+"""Units for which the name of the key must suggest a time, because generated ids are often as large as such
+times.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class TimeKey:
 
 
 def read_sample(files: Sequence[Path]) -> list[str]:
-    """Return some lines of each file.
-    Raises BadInput for a file that is damaged or does not hold one JSON object in each line.
+    """Return some lines of each file. Raises BadInput for a file that is damaged or does not hold one JSON
+    object in each line.
     """
     each_max = max(1, SAMPLE_LINES // max(1, len(files)))
     lines: list[str] = []
@@ -83,8 +85,8 @@ def read_sample(files: Sequence[Path]) -> list[str]:
 
 
 def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey:
-    """Return the key of the event time:
-    ``named``, or the key whose values and name are most like a time. Raises BadInput if none is.
+    """Return the key of the event time: ``named``, or the key whose values and name most resemble a time.
+    Raises BadInput if no key does.
     """
     rows = [document for line in lines if (document := _parse(line)) is not None]
     units_by_key: dict[tuple[str, ...], list[EpochUnit | None]] = defaultdict(list)
@@ -115,9 +117,7 @@ def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey
 
 
 def separate_documents(lines: Sequence[str]) -> list[str]:
-    """Return the documents of the lines:
-    several of a line that holds several objects, as the driver separates them.
-    """
+    """Return the JSON documents of the lines. A line may hold several objects, separated as by the driver."""
     documents: list[str] = []
     for line in lines:
         rest = line
@@ -129,8 +129,8 @@ def separate_documents(lines: Sequence[str]) -> list[str]:
 
 
 def choose_keys(lines: Sequence[str]) -> Demand:
-    """Return which keys become columns if there are no queries: the most filled ones, at most
-    ``COLUMNS_MAX``.
+    """Return the keys that become columns without queries: at most ``COLUMNS_MAX`` keys, those with the most
+    values.
     """
     window = HourCounts({0: sniff(lines, FlatRules())}).window()
     inner = {key.parent for key in window}
@@ -193,7 +193,7 @@ def _is_time_name(members: tuple[str, ...]) -> bool:
 
 
 def _unit_of(value: object) -> EpochUnit | None:
-    """Return the form in which the value is a time from 2000 to 2100, None if it is not one."""
+    """Return the time format in which the value is between 2000 and 2100; None if there is none."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     text = str(value)[:TIME_CHARS_MAX]

@@ -1,5 +1,5 @@
 """The daemon's loops.
 
-``loop`` runs one of them, ``retry_policy`` decides on an error, and ``supervisor`` keeps all of them.
-``heartbeat`` is a loop's view of its supervisor. ``turns`` runs many loops on a few threads.
+``loop`` runs one loop, ``retry_policy`` decides what follows from an error, and ``supervisor`` runs all
+loops. ``heartbeat`` is a loop's view of its supervisor. ``turns`` runs many loops on a few threads.
 """

@@ -1,14 +1,13 @@
-"""The interface of the supervisor and a loop: ``Heartbeat``, through which a loop reports, and ``Loop``,
-which runs.
+"""The interface between the supervisor and a loop: a ``Loop`` reports through its ``Heartbeat``.
 
 They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop``
 builds a loop when it first runs, and not when the process starts: opening state can fail (a damaged file, an
-invalid setting), and must then fail this loop and not the process. After StateCorrupt, the next run closes it
-and builds it again, so that it opens a state file that an operator has replaced.
+invalid setting), and must then fail only this loop. After StateCorrupt, the next run closes the loop and
+builds it again, so that it opens the state file that an operator has restored.
 
 A batch or a copy may take longer than the age at which ``/livez`` fails. The components that do such work
-(metastore clients, copy pools, projections) therefore report each step through a ``Pulse``. Work that makes
-no step sends no heartbeat, and still looks stuck.
+(metastore clients, copy pools, projections) therefore report each step through a ``Pulse``. Work without
+steps sends no heartbeat, so the loop counts as stuck.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _WAIT_S: Final = 1.0
 
 
 class Heartbeat(Protocol):
-    """The supervisor, as a loop sees it."""
+    """A loop's connection to its supervisor."""
 
     stopping: threading.Event
 
@@ -37,17 +36,17 @@ class Heartbeat(Protocol):
         """Report that a target has answered a call."""
 
     def wake(self) -> None:
-        """Let the loop continue soon if it rests; for any thread."""
+        """End the loop's rest soon. Thread-safe."""
 
     def following(self) -> None:
-        """Report that the loop has opened its state and reads."""
+        """Report that the loop has opened its state and follows its source."""
 
     def progress(self) -> None:
         """Report durable progress, and forget earlier failures."""
 
 
 def wait(heartbeat: Heartbeat, wait_s: float) -> None:
-    """Wait, with heartbeats, or until a stop request."""
+    """Wait for a time or until a stop request, and send heartbeats meanwhile."""
     until_s = time.monotonic() + wait_s
     while (left_s := until_s - time.monotonic()) > 0:
         heartbeat.beat()
@@ -59,8 +58,10 @@ class Loop(Protocol):
     """A loop that the supervisor runs."""
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float] | None:
-        """Run until ``heartbeat.stopping`` is set; raise the error that ended it. Returns an iterator over
-        its rests if it runs in turns (``daemon.process.loops.loop``).
+        """Run until ``heartbeat.stopping`` is set.
+
+        Raises the error that ended the loop. A loop that runs in turns returns an iterator over its rests
+        (``daemon.process.loops.loop``).
         """
 
     def close(self) -> None:
@@ -68,8 +69,8 @@ class Loop(Protocol):
 
 
 class Pulse:
-    """Forwards steps of long work to the heartbeat of the loop's current run.
-    It exists before the loop runs.
+    """Forwards the steps of long work to the heartbeat of the loop's current run. It exists before the loop
+    runs.
     """
 
     def __init__(self) -> None:
@@ -94,7 +95,7 @@ class Pulse:
             self._heartbeat.answered()
 
     def wake(self) -> None:
-        """Let the loop continue soon; do nothing before it runs. For any thread."""
+        """End the loop's rest soon; do nothing before it runs. Thread-safe."""
         if self._heartbeat is not None:
             self._heartbeat.wake()
 
@@ -104,7 +105,7 @@ V = TypeVar("V")
 
 
 class LazyLoop(Generic[L]):
-    """Builds a loop when it first runs; later runs are of the same loop, so that its counts continue."""
+    """Builds a loop at its first run. Later runs use the same loop, so that its counts continue."""
 
     def __init__(self, build: Callable[[], L]) -> None:
         self._build = build
@@ -112,12 +113,12 @@ class LazyLoop(Generic[L]):
         """The loop once built; other threads use ``read``."""
 
     def read(self, read: Callable[[L], V], otherwise: V) -> V:
-        """Return the result of ``read`` for the loop, ``otherwise`` while not built; for any thread."""
+        """Return the result of ``read`` for the loop; ``otherwise`` before it is built. Thread-safe."""
         built = self.built
         return otherwise if built is None else read(built)
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Build the loop if not built yet, then run it; yield its rests, if it runs in turns."""
+        """Run the loop, after building it if necessary; yield its rests if it runs in turns."""
         if self.built is None:
             self.built = self._build()
         try:

@@ -1,11 +1,11 @@
-"""One loop of the daemon: a job that runs again after failures, as ``retry_policy`` decides, and its status.
+"""One loop of the daemon with its status: a job that runs again after failures, as ``retry_policy`` decides.
 
 A loop ends only on a stop request or with an error. After an error, it runs again after a pause, or counts as
-failed. A failed loop runs again as soon as an operator requests it, and after longer pauses automatically,
-because its cause may be gone. It counts as failed until it has followed for a while or made progress.
+failed. A failed loop runs again when an operator requests it, and automatically after longer pauses, because
+the cause may be gone. It counts as failed until it has followed for a while or made progress.
 
-A loop either has its own thread, or runs in turns, which a few threads take for hundreds of loops
-(``turns``). Its code is the same in both cases: it yields how long it rests.
+A loop either has its own thread, or runs in turns: a few threads run hundreds of loops (``turns``). Its code
+is the same in both cases: it yields how long it rests.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _REVIVE_S = 0.5
 """How often a loop with its own thread looks for requests while it waits for its next run."""
 
 _BEAT_S: Final = 0.1
-"""Heartbeats that follow the last one sooner are not noted: every event and every call sends one."""
+"""A heartbeat sooner after the last one is not recorded, because every event and every call sends one."""
 
 
 class LoopState(StrEnum):
-    """State of a loop, as status, metrics and readiness name it."""
+    """State of a loop. Status, metrics and readiness use these names."""
 
     STARTING = "starting"
     FOLLOWING = "following"
@@ -89,7 +89,7 @@ class LoopHeartbeat:
         self.stopping = stopping
 
     def wake(self) -> None:
-        """Let the loop continue soon if it rests; for any thread."""
+        """End the loop's rest soon. Thread-safe."""
         self._loop.wake()
 
     def beat(self) -> None:
@@ -101,15 +101,15 @@ class LoopHeartbeat:
         self._loop.settle()
 
     def answered(self) -> None:
-        """Report an answer: a heartbeat with which a turn keeps its place, except during a bootstrap, which
-        takes long.
+        """Report an answer: a heartbeat that also lets a turn keep its place, except during a bootstrap,
+        which takes long.
         """
         if self._loop.status.followed_s is not None:
             self._loop.answered_s = time.monotonic()
         self.beat()
 
     def following(self) -> None:
-        """Report that the loop has opened its state and reads."""
+        """Report that the loop has opened its state and follows its source."""
         now_s, status = time.monotonic(), self._loop.status
         state = LoopState.FOLLOWING if status.failed_s is None else LoopState.FAILED
         self._loop.note(beat_s=now_s, state=state, followed_s=now_s)
@@ -127,7 +127,7 @@ class LoopHeartbeat:
 
 
 class LoopMeasures(Protocol):
-    """The supervisor's counts."""
+    """Counts failures and restarts of loops."""
 
     def loop_failed(self, loop: str, code: str) -> None:
         """Count an error that ended a loop's run."""
@@ -152,7 +152,7 @@ class Job:
 
 
 class SupervisedLoop:
-    """One job, which runs again after each error. One thread at a time takes its turns."""
+    """Runs one job, again after each error. Only one thread at a time runs its turns."""
 
     def __init__(
         self, job: Job, backoff: RestartPolicy, stopping: threading.Event, measures: LoopMeasures
@@ -167,12 +167,12 @@ class SupervisedLoop:
         """Set at the start of the loop."""
         self._ended = threading.Event()
         self.status = LoopStatus(job.name, beat_s=time.monotonic())
-        """For any thread."""
+        """Thread-safe."""
         self.answered_s = -math.inf
         """Monotonic time of the last answer that this loop got while it followed."""
 
     def start(self) -> None:
-        """Run in the shared threads of the job, or in a new one."""
+        """Start the loop in the job's shared threads, or in a new thread."""
         if self._job.turns is not None:
             self._wake = self._job.turns.add(self._take_turn, lambda: self.answered_s)
             return
@@ -182,7 +182,7 @@ class SupervisedLoop:
         threading.Thread(target=self._run_alone, args=(woken,), name=self._job.name, daemon=True).start()
 
     def wake(self) -> None:
-        """End the loop's rest; for any thread."""
+        """End the loop's rest. Thread-safe."""
         if self._wake is not None:
             self._wake()
 
@@ -191,8 +191,8 @@ class SupervisedLoop:
         return self._wake is not None and not self._ended.is_set()
 
     def stuck_at_s(self, heartbeat_max_s: float) -> float:
-        """Return when the loop has had no heartbeat for too long (``time.monotonic``): never while it rests,
-        and always if it ended without a reason.
+        """Return the time (``time.monotonic``) from which the loop counts as stuck without another heartbeat:
+        infinite while it rests, and in the past if it ended without a stop request.
         """
         status = self.status
         if status.state is LoopState.STOPPED or self._wake is None:
@@ -206,14 +206,14 @@ class SupervisedLoop:
         self._ended.wait(timeout_s)
 
     def note(self, **changes: object) -> None:
-        """Change the status."""
+        """Change fields of the status."""
         with self._lock:
-            # replace checks names
+            # replace checks the names
             self.status = replace(self.status, **changes)  # type: ignore[arg-type]
 
     def settle(self) -> None:
-        """Forget the problem of the run before once this one has followed for a while: it has passed, even if
-        an idle source leaves no work for progress.
+        """Forget the problem of the previous run once this run has followed for a while: an idle source gives
+        no progress that would show that the problem has passed.
         """
         status = self.status
         if status.problem is None or status.followed_s is None:
@@ -227,7 +227,7 @@ class SupervisedLoop:
             woken.clear()
 
     def _take_turn(self) -> float | None:
-        """Run until the next rest, and return how long it lasts; None when the loop has ended."""
+        """Run until the next rest, and return the length of the rest; None when the loop has ended."""
         rest_s = None
         self.note(beat_s=time.monotonic(), is_resting=False)
         try:
@@ -235,7 +235,8 @@ class SupervisedLoop:
                 rest_s = next(self._rests, None)
             self.settle()
             if rest_s is not None and self.status.problem is not None:
-                # An idle loop rests for minutes, in which a problem that has passed must not be shown.
+                # An idle loop rests for minutes. The status must not show a problem that has passed for so
+                # long.
                 rest_s = min(rest_s, self._backoff.settled_s)
         finally:
             if rest_s is None:
@@ -255,7 +256,7 @@ class SupervisedLoop:
             self.note(state=LoopState.STOPPED)
 
     def _begin_again(self) -> None:
-        """Note that the loop runs again; a failed one stays failed until it follows."""
+        """Note that the loop runs again; a failed loop keeps this state until it follows."""
         status = self.status
         state = LoopState.STARTING if status.failed_s is None else LoopState.FAILED
         self.note(state=state, restarts=status.restarts + 1, beat_s=time.monotonic(), followed_s=None)
@@ -298,7 +299,7 @@ class SupervisedLoop:
                 return
 
     def _note_failed(self, error: Exception, code: str) -> float:
-        """Report the loop as failed; return how long it waits until tried again."""
+        """Report the loop as failed; return how long it waits before the next run."""
         runs = self.status.failed_runs + 1
         pause_s = self._backoff.failed.pause_s(runs)
         since_s = self.status.failed_s or time.time()
@@ -314,7 +315,7 @@ class SupervisedLoop:
         return pause_s
 
     def _note_pause(self, error: Exception, code: str, failures: int) -> float:
-        """Report that the loop waits; return how long."""
+        """Report that the loop waits after an error; return how long."""
         pause_s = self._backoff.pause_s(failures)
         self.note(state=LoopState.BACKING_OFF, failed_s=None)
         # A leader change is routine: log the first failure as info, repeated ones as warnings.

@@ -1,10 +1,10 @@
-"""Retry policy: decides, from the class of an error, whether a loop is restarted and after which delay.
+"""Retry policy: decides from the class of an error whether and when a loop runs again.
 
 A loop restarts indefinitely after transient errors, with exponential backoff and full jitter. After refusals
 of the other side and unexpected errors, it restarts a few times in this way, because reopening may clear
 them. After that, and at once for errors that need an operator (a gap, invalid configuration, corrupt state),
-the loop counts as failed. It still runs again, with longer pauses: no restart of the daemon is necessary once
-the cause is gone. Every other module raises; only this one decides.
+the loop counts as failed. It still runs again, with longer pauses, so that the daemon needs no restart once
+the cause is gone. Other modules only raise errors; this one decides what follows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from state.errors import Refused, TidelineError, Transient
 
 
 FAILED_RETRY: Final = Backoff(5.0, 300)
-"""The delays before a new attempt of a failed loop, if the configuration has no longest one."""
+"""The delays before a failed loop runs again, unless the configuration sets the longest delay."""
 
 
 class Verdict(Enum):
-    """Consequence of an error for the loop that it ended."""
+    """What a loop does after an error."""
 
     RETRY = "retry"
     RETRY_BOUNDED = "retry-bounded"
@@ -32,8 +32,8 @@ class Verdict(Enum):
 
 
 def judge(error: Exception) -> Verdict:
-    """Return the consequence of ``error``; an error outside the tree is a defect of Tideline, which may not
-    happen again.
+    """Return the verdict on ``error``. An error outside the tree is a defect of Tideline, which may not occur
+    again.
     """
     match error:
         case Transient():
@@ -48,7 +48,7 @@ def judge(error: Exception) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy(Backoff):
-    """The delay before a failed loop runs again, and the number of bounded retries."""
+    """The delays before a loop runs again, and the number of limited retries."""
 
     attempts_max: Annotated[int, Interval(ge=1, le=1000)] = 8
     """Consecutive failures after which a loop whose request the other side refuses counts as failed."""

@@ -1,4 +1,4 @@
-"""All loops of the daemon (``loop``): starts and stops them, isolated from one another.
+"""The supervisor: starts and stops all loops of the daemon (``loop``), which are isolated from one another.
 
 A failing loop never stops another. Stopping has a deadline. Liveness depends on heartbeats alone, never on
 other systems: a metastore that is down must not restart the daemon.
@@ -15,7 +15,7 @@ from daemon.process.loops.retry_policy import RestartPolicy
 
 
 class Supervisor:
-    """All loops of the process. Call ``start`` and ``stop`` once; everything else is for any thread."""
+    """All loops of the process. Call ``start`` and ``stop`` once; all other methods are thread-safe."""
 
     def __init__(
         self, jobs: Sequence[Job], *, backoff: RestartPolicy, heartbeat_max_s: float, measures: LoopMeasures
@@ -39,7 +39,7 @@ class Supervisor:
                 loop.start()
 
     def add(self, job: Job) -> None:
-        """Add a loop, and start it if the others have started; while they stop, it never starts."""
+        """Add a loop, and start it if the other loops run. After a stop request, it never starts."""
         loop = SupervisedLoop(job, self._backoff, self.stopping, self._measures)
         with self._lock:
             names = [each.status.name for each in self._loops]
@@ -53,18 +53,18 @@ class Supervisor:
         return {loop.status.name: loop.status for loop in self._loops}
 
     def deadlines(self) -> dict[str, float]:
-        """Return when each loop is stuck unless it has a heartbeat before (``time.monotonic``)."""
+        """Return the time (``time.monotonic``) from which each loop counts as stuck without another
+        heartbeat.
+        """
         return {loop.status.name: loop.stuck_at_s(self._heartbeat_max_s) for loop in self._loops}
 
     def stuck(self) -> list[str]:
-        """Return the loops without a heartbeat for too long, and those that ended unasked."""
+        """Return the loops that have had no heartbeat for too long, or ended without a stop request."""
         now_s = time.monotonic()
         return [name for name, at_s in self.deadlines().items() if at_s < now_s]
 
     def stop(self, drain_s: float) -> list[str]:
-        """Tell every loop to stop and wait for at most ``drain_s``;
-        return the names of loops that are still running.
-        """
+        """Stop every loop and wait for at most ``drain_s``; return the names of the loops that still run."""
         with self._lock:
             self.stopping.set()
         for loop in self._loops:

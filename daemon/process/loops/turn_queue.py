@@ -1,13 +1,13 @@
-"""Decides whose turn it is, for ``turns``; without threads and clocks.
+"""Decides which task has the next turn, for ``turns``. It uses neither threads nor a clock.
 
-A task rests until its time has come or something wakes it, then waits behind the others that are ready, and
-has a turn. A wake-up during a turn makes the task ready again after it, so no wake-up is lost.
+A task rests until its time has come or it is woken. Then it waits behind the other ready tasks, and has a
+turn. A wake-up during a turn makes the task ready again after the turn, so no wake-up is lost.
 
-At most ``turns_at_once`` turns run at a time. A turn without an answer for ``long_s`` no longer counts, so a
-target that hangs, or the copy of a large table, delays the others by that time at most. A turn that gets
-answers counts for up to ``busy_s``. With more turns at a time, a busy target would answer later, and turns
-would last longer still: 120 policies that were behind then needed 110 threads instead of 49, a quarter more
-processor time, and on a loaded machine seconds for each commit.
+At most ``turns_at_once`` turns run at a time. A turn that has had no answer from its target for ``long_s`` no
+longer counts, so a target that hangs, or the copy of a large table, delays the others by at most that time. A
+turn that gets answers counts for up to ``busy_s``. With more turns at a time, a busy target would answer more
+slowly, and turns would take even longer: 120 policies that were behind then needed 110 threads instead of 49,
+a quarter more processor time, and on a loaded machine seconds for each commit.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ class Task:
     __slots__ = ("answered_s", "due_s", "is_woken", "state", "take_turn")
 
     def __init__(self, take_turn: Callable[[], float | None], answered_s: Callable[[], float]) -> None:
-        """``take_turn`` returns how long the task then rests, None when it has ended. ``answered_s`` returns
-        when it got its last answer.
+        """``take_turn`` returns how long the task rests afterwards, None when it has ended. ``answered_s``
+        returns the time of its last answer.
         """
         self.take_turn = take_turn
         self.answered_s = answered_s
         self.state = TaskState.READY
         self.due_s = 0.0
-        """When its rest ends."""
+        """The time at which the task's rest ends."""
         self.is_woken = False
-        """Whether something woke it during its turn."""
+        """Whether the task was woken during its turn."""
 
 
 class TurnQueue:
-    """Not thread-safe. Times are monotonic."""
+    """The queue of tasks. Not thread-safe. Times are monotonic."""
 
     def __init__(self, rules: TurnRules) -> None:
         assert rules.turns_at_once >= 1, rules
         self._rules = rules
         self._tasks: set[Task] = set()
-        """Those that have not ended."""
+        """The tasks that have not ended."""
         self._ready: deque[Task] = deque()
         """Ready tasks; the one that has waited longest comes first."""
         self._resting: list[tuple[float, int, Task]] = []
@@ -73,7 +73,7 @@ class TurnQueue:
         """The turns that count, with their beginning."""
 
     def add(self, task: Task) -> None:
-        """Add a task, which is ready at once."""
+        """Add a task. It is ready at once."""
         self._tasks.add(task)
         self._ready.append(task)
 
@@ -86,7 +86,7 @@ class TurnQueue:
         return True
 
     def take(self, now_s: float) -> Task | None:
-        """Return the task that has its turn now, if there is one; ``end`` must follow."""
+        """Return the task that has its turn now, or None. The caller calls ``end`` afterwards."""
         while self._resting and self._resting[0][0] <= now_s:
             due_s, _, task = heapq.heappop(self._resting)
             if _rests_until(task, due_s):
@@ -102,7 +102,7 @@ class TurnQueue:
         return task
 
     def end(self, task: Task, rest_s: float | None, now_s: float) -> None:
-        """Note the end of a turn, after which the task rests, or has ended (None)."""
+        """Note the end of a turn: the task then rests for ``rest_s``, or has ended (None)."""
         assert task.state is TaskState.RUNNING, task.state
         self._counted.pop(task, None)
         if rest_s is None:
@@ -115,7 +115,7 @@ class TurnQueue:
             heapq.heappush(self._resting, (task.due_s, next(self._order), task))
 
     def find_next_s(self) -> float | None:
-        """Return when a task may have its turn although nothing else happens, after ``take`` found none."""
+        """Return the next time at which ``take`` may return a task even if nothing else happens."""
         if self._ready:
             return min(map(self._counts_until, self._counted))
         while self._resting and not _rests_until(self._resting[0][2], self._resting[0][0]):
@@ -123,7 +123,7 @@ class TurnQueue:
         return self._resting[0][0] if self._resting else None
 
     def _counts_until(self, task: Task) -> float:
-        """Return when a turn leaves its place unless it gets another answer."""
+        """Return the time from which a running turn no longer counts, unless it gets another answer."""
         began_s = self._counted[task]
         return min(max(began_s, task.answered_s()) + self._rules.long_s, began_s + self._rules.busy_s)
 
@@ -133,5 +133,5 @@ class TurnQueue:
 
 
 def _rests_until(task: Task, due_s: float) -> bool:
-    """Whether an entry of the heap still holds."""
+    """Whether the task still rests until ``due_s``, so that this entry of the heap is valid."""
     return task.state is TaskState.RESTING and task.due_s == due_s

@@ -1,7 +1,8 @@
 """Runs many tasks in turns on a few threads, so that a task without work needs no thread.
 
-``turn_queue`` decides whose turn it is. A thread starts if a task may be ready and no thread waits; it ends
-after ``idle_s`` without a turn, if another one waits. While tasks rest, one thread watches the time for all.
+``turn_queue`` decides whose turn it is. A new thread starts if a task may be ready and no thread waits. A
+thread ends after ``idle_s`` without a turn if another thread waits. While tasks rest, one thread waits for
+the earliest of them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from daemon.process.loops.turn_queue import Task, TurnQueue, TurnRules
 
 
 THREADS_MAX: Final = 64
-"""With turns that last long, as while a target hangs. Further tasks then wait for the end of one."""
+"""Maximum number of threads, which is only reached if turns take long, for example while a target hangs.
+Further tasks then wait for a turn to end.
+"""
 IDLE_S: Final = 10.0
 
 
 class Turns:
-    """The threads of a group of tasks; thread-safe. Starts none before the first task."""
+    """The threads of a group of tasks. Starts none before the first task. Thread-safe."""
 
     def __init__(
         self,
@@ -41,17 +44,17 @@ class Turns:
         self._waiting = 0
         """Threads without a turn."""
         self._watched_s = math.inf
-        """Until when one of them waits for the next turn."""
+        """The time until which one of them waits for the next turn."""
         self._is_closed = False
 
     def add(
         self, take_turn: Callable[[], float | None], answered_s: Callable[[], float] = lambda: -math.inf
     ) -> Callable[[], None]:
-        """Add a task whose first turn comes at once; return the function that wakes it.
+        """Add a task, which is ready at once; return the function that wakes it.
 
-        ``take_turn`` returns how long the task then rests, None when it has ended, and must not raise. Two
-        threads never call it at a time. ``answered_s`` returns when the task got its last answer
-        (``time.monotonic``), and the returned function is for any thread; it only takes a lock.
+        ``take_turn`` returns how long the task rests afterwards, None when it has ended, and must not raise.
+        Only one thread at a time calls it. ``answered_s`` returns the time of the task's last answer
+        (``time.monotonic``). The returned function is thread-safe and only takes a lock.
         """
         task = Task(take_turn, answered_s)
         with self._changed:
@@ -60,7 +63,7 @@ class Turns:
         return lambda: self._wake(task)
 
     def close(self) -> None:
-        """Let threads without a turn end; call it when all tasks have ended."""
+        """End the threads that have no turn. Call it when all tasks have ended."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -71,7 +74,7 @@ class Turns:
                 self._provide_thread()
 
     def _provide_thread(self) -> None:
-        """Let a thread look at the queue. Needs the lock."""
+        """Wake or start a thread that looks at the queue. The caller holds the lock."""
         if self._waiting:
             self._changed.notify()
         elif self._threads < self._threads_max:
@@ -87,7 +90,7 @@ class Turns:
                 self._waiting += 1
 
     def _take(self) -> Task | None:
-        """Wait for a task whose turn it is; return None if this thread ends."""
+        """Wait for a task that has its turn, and return it; None if this thread must end."""
         with self._changed:
             end_s = time.monotonic() + self._idle_s
             while (task := self._queue.take(now_s := time.monotonic())) is None:
@@ -96,7 +99,7 @@ class Turns:
                     break
                 self._wait(now_s, end_s)
             self._waiting -= 1
-            # Another thread watches the time from now on, and takes the next turn.
+            # Another thread waits for the next task from now on.
             if self._waiting or task is not None:
                 self._provide_thread()
             return task

@@ -149,8 +149,8 @@ def bootstrap_policy(
     reuses_files: bool = False,
     job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> BootstrapResult:
-    """Create the policy's replica, once, or continue an unfinished bootstrap;
-    ``reuses_files`` as in ``begin_bootstrap``.
+    """Create the policy's replica, once, or continue an unfinished bootstrap; ``reuses_files`` as in
+    ``begin_bootstrap``.
 
     Raises ConfigError for an unknown name, and the errors of the bootstrap.
     """
@@ -174,7 +174,7 @@ def _load_tables(
     progress: BootstrapProgress | None,
     job_changed: Callable[[JobStatus], None],
 ) -> None:
-    """Open the policy's projection, which loads the tables that wait."""
+    """Load the tables that wait, with the policy's projection."""
     pulse = Pulse()
     options = bootstrap_options(config, name, pulse, progress=progress)
     shared = SharedResources.of(config, CallMetrics(CollectorRegistry()))

@@ -73,7 +73,7 @@ def _list_text(records: list[dict[str, Any]]) -> str:
 
 
 def _status(config: Config) -> DaemonStatus | None:
-    """Return the last status; None if there is none."""
+    """Return the daemon's last status; None if there is none."""
     from daemon.status.client import load_status
     from state.errors import NotFound
 

@@ -1,8 +1,8 @@
 """``tideline copyjob``: the driver of one copy job. The daemon and ``tideline bootstrap`` start it.
 
-They send its order over its standard input: settings and copies, one JSON document in each line, and an empty
-line at the end. The driver keeps its standard input open, because its end means that the daemon has ended.
-The settings contain secrets of file systems, so they are on no disk and in no command line.
+They send the order of the job over the driver's standard input: settings and copies, one JSON document in
+each line, and an empty line at the end. The input then stays open; when it closes, the daemon has ended. The
+settings contain secrets of file systems, so they are neither in a file nor on a command line.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def require_spark() -> None:
 
 
 def _one_at_a_time(listener: ProgressListener) -> ProgressListener:
-    """Return a listener for several threads: writing a long line takes several steps."""
+    """Return a thread-safe listener: writing a long line takes several steps."""
     lock = threading.Lock()
 
     def listen(event: Mapping[str, Any]) -> None:

@@ -1,8 +1,7 @@
-"""The copy jobs of policies, as their settings say: builds them for one, and checks them for all in
-``tideline config check --live``.
+"""Builds the copy jobs of a policy from its settings, and checks those of all policies.
 
-The check needs an installed Spark, and an answer of the master's cluster. A driver needs half a minute to
-find that out, and a bootstrap finds it out only when it reaches a table with many files.
+``tideline config check --live`` checks that Spark is installed and the master's cluster answers. A driver
+takes half a minute to find that out, and a bootstrap finds it out only at a table with many files.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def ignore_job(status: JobStatus) -> None:
-    """Do nothing with the progress of a job."""
+    """Ignore the progress of a job."""
 
 
 def build_jobs(
     config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None] = ignore_job
 ) -> SparkJobs | None:
-    """Return the jobs of a policy, None if its settings have none; raise ConfigError without Spark."""
+    """Return the copy jobs of a policy, None if it does not use them; raise ConfigError without Spark."""
     policy = config.policy(name)
     if policy.copy_jobs is None:
         return None
@@ -70,8 +69,8 @@ def copy_job_problems(config: Config, check: Callable[[str], None] | None = None
 
 
 def require_cluster(master: str) -> None:
-    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing,
-    and Transient if the cluster does not answer.
+    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing, and Transient if the cluster
+    does not answer.
     """
     require_spark()
     from streaming.driver.installation import require_installation

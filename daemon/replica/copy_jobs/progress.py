@@ -1,4 +1,4 @@
-"""Progress of a copy job: files, bytes, rate and the time left."""
+"""The progress of a copy job: files, bytes, rate and the time left."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def job_line(status: JobStatus) -> str:
 
 
 class JobProgress:
-    """Counts the outcomes of one job; used by one thread."""
+    """Counts the outcomes of one job. Use it from one thread only."""
 
     def __init__(self, copies: Sequence[SizedTask], now_s: float) -> None:
         self._copies = copies
@@ -36,7 +36,7 @@ class JobProgress:
         self.restarts = 0
 
     def start(self, now_s: float) -> None:
-        """Measure the rate from now on: the driver is ready."""
+        """Start measuring the rate, because the driver is ready."""
         self._ready_s = now_s
 
     def add(self, number: int, outcome: Outcome) -> None:

@@ -1,10 +1,10 @@
-"""Runs copy jobs of one policy, one at a time:
-starts the driver as a child process, and collects the outcomes that it reports.
+"""Runs the copy jobs of one policy, one at a time, with a driver in a child process.
 
-It restarts a driver that ends early, with the files that it did not report. It gives up after three starts in
-a row without a single finished file; the remaining files are then unavailable, and the caller tries them
-again later. While a job runs, it checks the claim of the target every few seconds. When the job ends, for any
-reason, it removes its fence, so no executor publishes anything after that.
+The runner collects the outcomes that the driver reports. If a driver ends early, the runner starts another
+one with the files that have no outcome. It gives up after three starts in a row without a finished file; the
+remaining files are then unavailable, and the caller tries them again later. While a job runs, the runner
+checks the claim of the target every few seconds. When the job ends, for any reason, it removes the job's
+fence, so no executor publishes anything after that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _POLL_S: Final = 0.5
 
 
 class SparkJobs:
-    """The copy jobs of one policy. ``running`` and ``counters`` are for any thread."""
+    """The copy jobs of one policy. ``running`` and ``counters`` are thread-safe."""
 
     def __init__(  # noqa: PLR0913 - what a job needs to know
         self,
@@ -59,7 +59,7 @@ class SparkJobs:
         clean: Callable[[str], str] = str,
         changed: Callable[[JobStatus], None] = lambda _: None,
     ) -> None:
-        """``clean`` masks secrets in a driver's output; ``changed`` gets each change of a job's progress.
+        """``clean`` masks secrets in a driver's output. ``changed`` receives each change of a job's progress.
 
         Raises ConfigError without Spark.
         """
@@ -79,7 +79,7 @@ class SparkJobs:
         self.counters = CopyCounters()
 
     def suits(self, files: int, size_bytes: int) -> bool:
-        """Return whether a job should copy this number of files."""
+        """Return whether a copy job is worth its start for this number of files."""
         return files > 0 and (files >= self._settings.files_min or size_bytes >= self._settings.bytes_min)
 
     def run(
@@ -118,7 +118,7 @@ class SparkJobs:
             self._lock.release()
 
     def _end(self, fence: Location, job: _Job, copies: Sequence[SizedTask]) -> None:
-        """Remove the fence, and the leftovers of lost executors."""
+        """Remove the job's fence, and the temporary files of lost executors."""
         with suppress(TidelineError):  # the next copy into the directory removes it
             remove_fence(self._file_systems, fence)
         if not (job.is_clean and not self._sweeps):
@@ -170,11 +170,11 @@ class SparkJobs:
             self._log.info("output of a copy job", line=self._clean(line))
 
     def log_progress(self, message: str, **values: Any) -> None:
-        """Log how far a job is, or why its driver restarts."""
+        """Log the progress of a job, or why its driver restarts."""
         self._log.info(message, **values)
 
     def reported(self, stopped: Mapping[str, Any] | None, child: Child) -> TidelineError | None:
-        """Return the error that the end of a driver means; None if it has reported all files."""
+        """Return the error with which a driver ended; None if it has reported all files."""
         if stopped is None:
             return DriverEnded(
                 "the driver of a copy job ended",
@@ -185,7 +185,7 @@ class SparkJobs:
 
 
 class _Job:
-    """One call of ``run``."""
+    """The state of one call of ``run``."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what one call has been given
         self,
@@ -237,8 +237,8 @@ class _Job:
         return [number for number in range(len(self._copies)) if number not in self._outcomes][:FILES_MAX]
 
     def _run_driver(self, numbers: Sequence[int]) -> tuple[TidelineError | None, int]:
-        """Run a driver for the copies with these numbers;
-        return why it ended early, and the number of failed tasks.
+        """Run a driver for the copies with these numbers. Returns why it ended early, and the number of
+        failed tasks.
         """
         stopped: Mapping[str, Any] | None = None
         with Child(COMMAND) as child:
@@ -267,7 +267,7 @@ class _Job:
         return events
 
     def _take(self, event: Mapping[str, Any]) -> None:
-        """Take over the outcomes of an event; a repeated one counts once."""
+        """Record the outcomes in an event; a repeated outcome counts once."""
         if event["event"] == STARTED and not self._outcomes:
             self._progress.start(time.time())
         for number, values in event.get("outcomes", ()):

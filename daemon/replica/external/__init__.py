@@ -1,1 +1,1 @@
-"""Copies of the files of external tables, as the daemon runs and shows them."""
+"""Copies of the files of external tables: how the daemon runs and shows them."""

@@ -1,6 +1,4 @@
-"""``tideline external``:
-the directories of a policy's external tables, and where their files are on the target.
-"""
+"""``tideline external``: lists directories of a policy's external tables, and their places on the target."""
 
 from __future__ import annotations
 

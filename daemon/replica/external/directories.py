@@ -1,4 +1,4 @@
-"""The list of a policy's external directories, which each cycle writes, with their places on the target."""
+"""Reads the list of a policy's external directories, which each cycle writes, with their target paths."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_directories(config: Config, policy: str, path: Path | None) -> list[dic
 
 
 def _find_target(policy: PolicyConfig, source: str) -> str | None:
-    """Return the directory on the target; None without a base, or for a refused location."""
+    """Return the directory on the target; None without ``external_base``, or for a refused location."""
     if policy.external_base is None:
         return None
     try:

@@ -1,5 +1,4 @@
-"""The cycles that copy the files of external tables, as the settings of policies say:
-built for one, and checked for all.
+"""Builds a policy's cycles, which copy the files of external tables, and checks those of all policies.
 
 ``tideline config check --live`` warns about tables of Spark in a policy without cycles. Spark logs no event
 when it writes rows, so the replica of such a table would keep the rows of its load.
@@ -41,16 +40,17 @@ STATE_KIND: Final = "external"
 
 
 def list_directory(config: Config, policy: str) -> Path:
-    """Return the path of the list of a policy's external directories."""
+    """Return the path of the file that lists a policy's external directories."""
     return config.state.dir / "external" / policy
 
 
 def build_external(
     config: Config, name: str, context: Context, rates: Sequence[ByteRate], processor: ProcessorShare
 ) -> ExternalThread | None:
-    """Return the cycles of a policy, None if its settings have none; raise StateCorrupt and StateLocked.
+    """Return the cycles of a policy, None if it has no cycles; raise StateCorrupt and StateLocked.
 
-    ``rates`` are those of all copies of the policy, and ``processor`` is that of all copies which give way.
+    ``rates`` limit all copies of the policy. ``processor`` limits the processor time of copies that give way
+    to replay.
     """
     policy = config.policy(name)
     if not policy.copies_external:
@@ -81,7 +81,7 @@ _PAGE: Final = 200
 def spark_problems(
     config: Config, connect: Callable[[Sequence[str]], Metastore] | None = None
 ) -> Iterator[Problem]:
-    """Yield a warning for each policy with tables of Spark whose rows would not follow."""
+    """Yield a warning for each policy with tables of Spark whose new rows would not reach the target."""
     open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
     for name, policy in config.policies.items():
         if policy.copies_external:
@@ -104,7 +104,7 @@ def spark_problems(
 
 
 def _find_spark_tables(source: Metastore, name: str, settings: PolicyConfig) -> Iterator[str]:
-    """Yield the policy's tables that Spark has created, if replicated with rows."""
+    """Yield the policy's tables that Spark has created and whose rows are replicated."""
     db = settings.database
     policy = Policy(
         name,

@@ -1,6 +1,4 @@
-"""The section ``external`` of the daemon's status:
-copies of the files of external tables, one row for each policy.
-"""
+"""The section ``external`` of the daemon's status: the copies of external tables, a row for each policy."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ _GAUGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ExternalProblem:
-    """A directory with an incomplete copy."""
+    """A directory whose copy is incomplete."""
 
     tables: tuple[str, ...]
     """``db.table`` at the source."""
@@ -79,7 +77,7 @@ class ExternalStatus:
     complete_s: int | None = None
     """Unix time at which the last complete cycle began: every file that existed then is on the target."""
     began_s: float | None = None
-    """When the cycle that runs, or the last one, began."""
+    """Unix time at which the current cycle, or else the last one, began."""
     ended_s: float | None = None
     tables: int = 0
     directories: int = 0
@@ -99,14 +97,14 @@ class ExternalStatus:
 
 
 def describe_unopened(policy: str, settings: PolicyConfig) -> ExternalStatus:
-    """Return the status before the policy's loop has started, and of a policy without cycles."""
+    """Return the status of a policy without cycles, or whose loop has not started."""
     if settings.copies_external:
         return ExternalStatus(policy, "starting")
     return ExternalStatus(policy, OFF if settings.external_base else NO_BASE)
 
 
 def describe_external(policy: str, db: str, thread: ExternalThread) -> ExternalStatus:
-    """Return the status of a policy's cycles; for any thread."""
+    """Return the status of a policy's cycles. Thread-safe."""
     running, last, totals = thread.running, thread.last, thread.totals()
     shown = running or last
     ended = () if last is None else last.problems
@@ -149,7 +147,7 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         super().__init__(tuple[ExternalStatus, ...])
 
     def text(self, value: tuple[ExternalStatus, ...], now_s: float) -> str:
-        """Return a row for each policy that copies external tables; nothing if there is none."""
+        """Return a row for each policy that copies external tables; an empty text without such a policy."""
         header = (
             "EXTERNAL",
             "STATE",
@@ -164,7 +162,9 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         return table_text(header, rows) if rows else ""
 
     def problems(self, value: tuple[ExternalStatus, ...]) -> list[str]:
-        """Return the errors that ended the last cycle of each policy early; the policy repeats the cycle."""
+        """Return the error that ended the last cycle of a policy early, for each policy. The policy repeats
+        the cycle.
+        """
         return [
             f"replication:{each.policy}: the last copy of external tables stopped early: {each.problem}"
             for each in value

@@ -1,7 +1,7 @@
-"""Actions that change the limits of copying while the daemon runs; a restart returns to the configuration.
+"""Actions that change the limits of copying until the daemon restarts.
 
-A limit changes in memory, immediately and without the loop of a policy: operators need it while a network is
-overloaded.
+A change takes effect in memory at once, without waiting for the loop of a policy: operators need it while a
+network is overloaded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LimitParameters:
 
 @dataclass(frozen=True)
 class LimitAnswer:
-    """The limit before, and now."""
+    """The limit before and after the change."""
 
     before: int | None
     bytes_per_s_max: int | None
@@ -48,7 +48,7 @@ class LimitAnswer:
 
 @dataclass(frozen=True)
 class PolicyLimit:
-    """The limit of a policy's copies; null for none."""
+    """The limit of a policy's copies; null for no limit."""
 
     name: str
     bytes_per_s_max: int | None
@@ -56,7 +56,7 @@ class PolicyLimit:
 
 @dataclass(frozen=True)
 class LimitList:
-    """The limit of all copies, null for none, and those of the policies."""
+    """The limit of all copies (null for no limit), and the limits of the policies."""
 
     bytes_per_s_max: int | None
     policies: list[PolicyLimit]
@@ -65,7 +65,7 @@ class LimitList:
 def limit_routes(
     config: Config, shared: SharedResources, audit: Audit, policies: Callable[[], Iterable[str]]
 ) -> Sequence[ApiRoute]:
-    """Return the limits of the daemon's copies and of its policies', and the actions that change them."""
+    """Return the routes that show and change the limits of copying."""
 
     def route(path: str, summary: str, find: Callable[[str], ByteRate]) -> ApiRoute:
         operation = Operation(

@@ -1,7 +1,7 @@
-"""The page of a failover: the point of a policy, the steps of its promotion, and the way back.
+"""The page of a failover: the point of a policy, the steps of its promotion, and the way to fail back.
 
-Before a promotion it shows the plan, which the policy's own loop makes, and the button. Afterwards it shows
-the remaining steps, with the configuration of a policy in the other direction.
+Before a promotion, it shows the plan, made by the policy's loop, and the button. Afterwards, it shows the
+remaining steps, with the configuration of a policy in the other direction.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def promotion_page(config: Config, status: Callable[[], DaemonStatus]) -> PageRo
 def describe_way_back(config: Config, name: str) -> WayBack:
     """Return the replication of a promoted policy in the other direction.
 
-    Settings that the current configuration does not know, such as the directories of the target, are left for
-    the operator.
+    The operator adds the settings that the current configuration does not contain, such as the directories of
+    the target.
     """
     settings = require_followed(config, name)
     source, target = config.sources[settings.source], config.targets[settings.target]

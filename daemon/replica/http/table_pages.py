@@ -1,6 +1,6 @@
-"""Tables of a policy on the site: the list, for any number of tables, and the page of one table.
+"""The site's list of a policy's tables, for any number of tables, and the page of one table.
 
-It looks up only the rows on the page, so that a list of 100,000 tables costs little more than their names.
+The list looks up only the rows that the page shows, so 100,000 tables cost little more than their names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TableRow:
 
 
 class PolicyTableList:
-    """The tables that the daemon knows of one policy: those in a particular state first, then by name."""
+    """The tables of one policy: first those with a particular state, then the others by name."""
 
     def __init__(
         self, status: DaemonStatus, view: ProjectionView, policy: str, known: KnownTables | None
@@ -69,11 +69,11 @@ class PolicyTableList:
         self._following = [name for name in names if name not in self._states]
 
     def __contains__(self, table: str) -> bool:
-        """Whether the policy knows the table."""
+        """Whether the daemon knows a table of this name."""
         return table in self._states or table in (self._write_ids if self._known is None else self._known)
 
     def find(self, words: Sequence[str]) -> Sequence[str]:
-        """Return the tables whose names and states have all words."""
+        """Return the tables whose name and state together contain all words."""
         found = sorted(
             table
             for table, state in self._states.items()
@@ -86,7 +86,7 @@ class PolicyTableList:
         return [*found, *following]
 
     def rows(self, tables: Sequence[str], recent: Sequence[SharedEvent]) -> list[TableRow]:
-        """Return the rows of the tables shown."""
+        """Return the rows of the shown tables."""
         prefix = f"{_database(self._view, self._known)}."
         last = {f"{event.event.db}.{event.event.table}": event.event.time_s for event in recent}
         return [self._row(table, last.get(prefix + table)) for table in tables]
@@ -111,9 +111,7 @@ def table_values(
     known: KnownTables | None,
     recent: Sequence[SharedEvent],
 ) -> dict[str, Any]:
-    """Return the values of the page of one table, from the facts about the policy's tables and from the last
-    events of its source; raise NotFound.
-    """
+    """Return the values of a table's page, from the status and the source's last events; raise NotFound."""
     policy, table = asked.name, asked.table
     tables = PolicyTableList(status, view, policy, known)
     if table not in tables:
@@ -155,7 +153,7 @@ def table_values(
 
 
 def row_of(section: StatusSection[tuple[R, ...]], status: DaemonStatus, policy: str) -> R | None:
-    """Return the row of a policy in a section whose rows have the name of the policy."""
+    """Return the row of a policy in a section whose rows have the policy's name."""
     return next((row for row in section.of(status) if getattr(row, "policy", None) == policy), None)
 
 
@@ -164,7 +162,7 @@ def _first(rows: Sequence[Any], table: str) -> Any:
 
 
 def _database(view: ProjectionView, known: KnownTables | None) -> str:
-    """Return the source's database; before the state is open, that of tables that the status names."""
+    """Return the database at the source; before the state is open, from the tables in the status."""
     if known is not None:
         return known.tables.db
     named = next(iter((*view.quarantined, *(failure.table for failure in view.failures))), "")

@@ -1,4 +1,6 @@
-"""Verifications over HTTP: the action that starts one, and the route that has its progress and its report."""
+"""Verifications over HTTP: the action that starts one, and the route that returns its progress and its
+report.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from daemon.replica.verification.runs import VerificationRun, VerificationRuns
 
 @dataclass(frozen=True)
 class VerifyParameters:
-    """The object of the verification."""
+    """The tables to verify, and how."""
 
     __pydantic_config__ = STRICT
     tables: list[Name] = field(default_factory=list)

@@ -1,1 +1,1 @@
-"""Bootstraps and loads of single tables: their reports, their turns, and their resources."""
+"""Bootstraps and loads of single tables: their progress, their turns, and their resources."""

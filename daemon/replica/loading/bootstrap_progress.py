@@ -1,4 +1,4 @@
-"""Progress of a bootstrap: as lines on a terminal, and as log lines of the daemon."""
+"""Shows the progress of a bootstrap on a terminal, or in the daemon's log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class CountingProgress:
-    """Counts the progress of a bootstrap. Used by several threads."""
+    """Counts the progress of a bootstrap. Thread-safe."""
 
     def __init__(
         self, changed: Callable[[str], None] = lambda _: None, clock: Callable[[], float] = time.monotonic
@@ -40,7 +40,7 @@ class CountingProgress:
         self.problems: dict[str, str] = {}
 
     def started(self, tables: int, loaded: int) -> None:
-        """Take over the number of tables; ``loaded`` are from an earlier run."""
+        """Set the number of tables; an earlier run has loaded ``loaded`` of them."""
         self.tables, self.loaded, self.loaded_before = tables, loaded, loaded
         self._changed(self.line())
 
@@ -116,7 +116,7 @@ class LoggedProgress(CountingProgress):
         self._log = log.bind(policy=policy)
 
     def started(self, tables: int, loaded: int) -> None:
-        """Log the remaining work."""
+        """Log the number of tables that remain."""
         super().started(tables, loaded)
         self._log.info("bootstrap continues" if loaded else "bootstrap begins", tables=tables, loaded=loaded)
 

@@ -1,5 +1,5 @@
-"""The separate resources of a policy's loads, which delay no other table: copy threads, and a second reader
-of the topic.
+"""The resources that only loads use, so that they delay no other table: copy threads, and a second reader of
+the topic.
 
 Every load has its own copy pool, with the threads for loads of its target. The counts of former pools remain,
 so that the metrics of copies and bytes contain all files that reach the target, and never decrease. Tables
@@ -20,7 +20,7 @@ from state.event_log.positions import Position
 
 
 class LoadCopies:
-    """The copy pools of a policy's loads, which run one after another. ``total`` is for any thread."""
+    """The copy pools of a policy's loads, which run one after another. ``total`` is thread-safe."""
 
     def __init__(self, build: Callable[[], CopyPool]) -> None:
         self._build = build
@@ -55,8 +55,8 @@ def read_range(
     beat: Callable[[], None] = lambda: None,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Yield the events after one id up to another; raise GapDetected if they are unreadable, and Interrupted
-    at a stop.
+    """Yield the events after one id up to another. Raises GapDetected if they are lost, and Interrupted after
+    a stop request.
     """
     with closing(open_reader()) as reader:
         reader.seek(Position(after))

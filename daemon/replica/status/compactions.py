@@ -1,5 +1,5 @@
-"""The section ``compactions`` of the daemon's status: the compactor's work on the target for each policy, and
-failures.
+"""The section ``compactions`` of the daemon's status: the compactions on the target and their failures, for
+each policy.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CompactionStatus:
 
     policy: str
     read_s: float | None = None
-    """Unix time of the last answer of the target, which the other fields are from."""
+    """Unix time of the target's last answer, from which the other fields are."""
     problem: str | None = None
     """Why the last call failed; None if it did not."""
     counts: dict[str, int] | None = None
@@ -74,12 +74,12 @@ class CompactionStatus:
 
     @property
     def failed(self) -> int:
-        """Tables and partitions whose last compaction failed."""
+        """The tables and partitions whose last compaction failed."""
         return sum((self.counts or {}).get(state, 0) for state in _FAILED)
 
 
 def describe_backlog(policy: str, db: str, backlog: CompactionBacklog, now_s: float) -> CompactionStatus:
-    """Return the status of a policy from its target's answer at ``now_s``."""
+    """Return the status of a policy from an answer of its target at ``now_s``."""
     queued_s = backlog.oldest_queued_s
     return CompactionStatus(
         policy,
@@ -110,8 +110,8 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
         super().__init__(tuple[CompactionStatus, ...])
 
     def text(self, value: tuple[CompactionStatus, ...], now_s: float) -> str:
-        """Return the counts of each policy that has compactions,
-        or whose target does not answer, and a row for each listed one.
+        """Return the counts of each policy that has compactions or whose target does not answer, and a row
+        for each listed compaction.
         """
         counts = [
             _count_row(each, now_s) for each in value if each.problem or any((each.counts or {}).values())
@@ -131,7 +131,9 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
         ]
 
     def actions(self, value: tuple[CompactionStatus, ...]) -> Iterator[OperatorAction]:
-        """Return one entry for each policy with failed compactions, and with one that no worker takes."""
+        """Return one entry for each policy with failed compactions, or with compactions that no worker
+        begins.
+        """
         for status in value:
             if status.waiting_s is not None and status.waiting_s > QUEUED_S_MAX:
                 yield _describe_waiting(status, status.waiting_s)

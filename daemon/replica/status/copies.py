@@ -1,4 +1,4 @@
-"""The section ``copies`` of the daemon's status: copied files, one row for each policy."""
+"""The section ``copies`` of the daemon's status: the copied files, one row for each policy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _GAUGES: Final = (("tideline_copies_waiting", "Files being copied or waiting for
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
-    """Copies of one policy since the daemon's start."""
+    """The counts of one policy's copies since the daemon's start."""
 
     policy: str
     files: int = 0
@@ -68,7 +68,7 @@ class CopyStatus:
 
 
 def describe_copies(policy: str, context: Context, copies: CopyPool, loads: LoadCopies) -> CopyStatus:
-    """Return the counts of all copies of a policy: of events, of loads and of copy jobs; for any thread."""
+    """Return the counts of all copies of a policy: for events, loads and copy jobs. Thread-safe."""
     done = copies.counters().plus(loads.total())
     if context.jobs is not None:
         done = done.plus(context.jobs.counters)
@@ -108,7 +108,7 @@ class CopySection(StatusSection[tuple[CopyStatus, ...]]):
         yield from families(GaugeMetricFamily, _GAUGES, labels, value)
 
     def copied_bytes(self, value: tuple[CopyStatus, ...]) -> int:
-        """Return the bytes of all policies."""
+        """Return the bytes that all policies have copied."""
         return sum(row.size_bytes for row in value)
 
 

@@ -29,7 +29,7 @@ _GAUGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PoliciesOfDaemon:
-    """One of the daemons that share the policies."""
+    """A daemon of several that share the policies, with its policies."""
 
     ordinal: int
     is_self: bool
@@ -54,7 +54,7 @@ class DaemonsSection(StatusSection[tuple[PoliciesOfDaemon, ...]]):
 
     # ARG002: values are those of the status' time
     def text(self, value: tuple[PoliciesOfDaemon, ...], now_s: float) -> str:  # noqa: ARG002
-        """Return a row for each daemon if there are several."""
+        """Return a row for each daemon if several share the policies."""
         if len(value) < 2:  # noqa: PLR2004 - one daemon follows everything
             return ""
         rows = [

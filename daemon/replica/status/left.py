@@ -1,4 +1,6 @@
-"""The section ``left`` of the daemon's status: tables that left a policy and are still on the target."""
+"""The section ``left`` of the daemon's status: tables that a policy no longer covers and that are still on
+the target.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ LISTED_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class LeftStatus:
-    """A policy that tables have left."""
+    """A policy that no longer covers some of its replicated tables."""
 
     policy: str
     count: int
@@ -39,7 +41,7 @@ class LeftStatus:
 
 @dataclass(frozen=True, slots=True)
 class LeftTableStatus:
-    """A table on the target that is no longer followed."""
+    """A table on the target that the policy no longer follows."""
 
     table: str
     """``db.table`` on the target."""
@@ -48,7 +50,7 @@ class LeftTableStatus:
 
 
 def list_left(policy: str, context: Context) -> tuple[LeftStatus, ...]:
-    """Return the tables that left a policy, if there are any; safe to call from another thread."""
+    """Return the tables that left a policy, if there are any. Thread-safe."""
     entries, db = context.tables.left.entries(), context.policy.target_db
     if not entries:
         return ()
@@ -68,7 +70,7 @@ class LeftSection(StatusSection[tuple[LeftStatus, ...]]):
         super().__init__(tuple[LeftStatus, ...])
 
     def text(self, value: tuple[LeftStatus, ...], now_s: float) -> str:
-        """Return a row for each table; nothing if there is none."""
+        """Return a row for each table; an empty text without tables."""
         header = ("LEFT", "TABLE", "SINCE", "COMMAND")
         rows = [
             (

@@ -59,7 +59,7 @@ class LoadStatus:
     """Unix time at which its copies began; None if they have not."""
 
     def left_s(self, now_s: float) -> float | None:
-        """Return how long the rest of the listed files takes at the rate so far; None if unknown."""
+        """Return how long copying the remaining listed files takes at the rate so far; None if unknown."""
         if self.began_s is None or not self.size_bytes:
             return None
         return (now_s - self.began_s) * (self.size_bytes_listed - self.size_bytes) / self.size_bytes
@@ -76,7 +76,7 @@ class _Counts:
 
 
 class LoadCounts:
-    """Counts the progress of the load that runs (``loading.table.tools.LoadProgress``)."""
+    """Counts the progress of the running load (``loading.table.tools.LoadProgress``)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -96,7 +96,7 @@ class LoadCounts:
             counts.size_bytes_listed += size_bytes
 
     def copied(self, table: str, files: int, size_bytes: int) -> None:
-        """Count files on the target."""
+        """Count files that are now on the target."""
         with self._lock:
             counts = self._of(table)
             counts.files += files
@@ -108,7 +108,7 @@ class LoadCounts:
             self._table, self._counts = table, _Counts()
 
     def of(self, table: str) -> _Counts:
-        """Return the counts of a table; zeros for a load of another one."""
+        """Return the counts of a table; zeros if another table is being loaded."""
         with self._lock:
             return self._counts if table == self._table else _Counts()
 
@@ -125,7 +125,7 @@ def list_loads(
     running: str | None,
     next_try_s: Callable[[str], float | None] = lambda _: None,
 ) -> tuple[LoadStatus, ...]:
-    """Return the tables of a policy that wait for a load or are being loaded, at most ``LISTED_MAX``."""
+    """Return at most ``LISTED_MAX`` tables of a policy that wait for a load or are being loaded."""
     rows = []
     for entry in context.tables.loads.waiting()[:LISTED_MAX]:
         state = "catching-up" if entry.is_catching_up else "waiting"
@@ -164,7 +164,7 @@ class LoadSection(StatusSection[tuple[LoadStatus, ...]]):
         super().__init__(tuple[LoadStatus, ...])
 
     def text(self, value: tuple[LoadStatus, ...], now_s: float) -> str:
-        """Return a row for each table, with the reason for its load; nothing if there is none."""
+        """Return a row for each table, with the reason for its load; an empty text without tables."""
         header = ("LOADS", "TABLE", "REASON", "STATE", "FOR", "FILES", "BYTES", "TRIES")
         if not value:
             return ""

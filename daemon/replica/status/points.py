@@ -1,6 +1,6 @@
-"""The section ``points`` of the daemon's status: which state of its source each replica shows.
+"""The section ``points`` of the daemon's status: the state of its source that each replica shows.
 
-A point is taken in replay's thread between two batches, so that event and write ids belong together.
+Replay's thread records a point between two batches, so that its event id and write ids belong together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PointStatus:
 
 
 class PointTaker:
-    """Takes the point of one policy from time to time, in replay's thread; ``rows`` is for any thread."""
+    """Records the point of one policy from time to time, in replay's thread. ``rows`` is thread-safe."""
 
     def __init__(self, policy: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._policy = policy
@@ -54,7 +54,7 @@ class PointTaker:
         return () if self.point is None else (self.point,)
 
     def take(self, event_id: int, time_s: int | None, context: Context) -> None:
-        """Take the point if it has changed and the last one is old enough."""
+        """Record the point if it has changed and the last recorded one is old enough."""
         began_s = self._clock()
         is_same = self.point is not None and self.point.event_id == event_id
         if is_same or began_s < self._due_s:
@@ -83,7 +83,7 @@ class PointSection(StatusSection[tuple[PointStatus, ...]]):
 
     # ARG002: times are those of the source
     def text(self, value: tuple[PointStatus, ...], now_s: float) -> str:  # noqa: ARG002
-        """Return a row for each policy; the JSON has the write ids."""
+        """Return a row for each policy; only the JSON has the write ids."""
         header = ("POINT", "EVENT", "OF", "TABLES WRITTEN", "OPEN WRITES")
         rows = [
             (

@@ -1,8 +1,8 @@
-"""The sections of the status that every policy has.
+"""The sections of the status with rows for every policy.
 
-To add a section, write a module in this folder, and a line in ``POLICY_SECTIONS``. The rows of all policies
-are one section. Until the loop of a policy has started, its state is not open, and a section has the rows
-that the configuration alone gives.
+To add a section, write a module in this folder, and a line in ``POLICY_SECTIONS``. A section consists of the
+rows of all policies. Until the loop of a policy has opened its state, the policy's rows come from the
+configuration alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenPolicy:
-    """The parts of a policy's loop behind status sections, for any thread."""
+    """The parts of a policy's loop that status sections read. Reading them is thread-safe."""
 
     name: str
     settings: PolicyConfig
@@ -56,7 +56,7 @@ class PolicySection:
     read_unopened: Callable[[str, PolicyConfig], Sequence[Any]] = lambda _name, _settings: ()
     """Returns the rows until the loop has started."""
     after_end: bool = False
-    """Whether a policy whose replication has ended still has rows: nothing there needs an operator."""
+    """Whether a policy whose replication has ended still has rows. They must need no operator."""
 
 
 LOADS_OF_POLICY: Final = PolicySection(

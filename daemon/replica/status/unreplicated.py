@@ -1,6 +1,4 @@
-"""The section ``unreplicated`` of the daemon's status: objects that a policy covers but cannot replicate, and
-why.
-"""
+"""The section ``unreplicated`` of the daemon's status: objects that a policy covers but cannot replicate."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ class UnreplicatedObject:
 
 
 def list_unreplicated(policy: str, context: Context) -> tuple[UnreplicatedStatus, ...]:
-    """Return the objects that a policy cannot replicate, if there are any; safe to call from another
-    thread.
-    """
+    """Return the objects that a policy cannot replicate, if there are any. Thread-safe."""
     entries, db = context.tables.unreplicated.entries(), context.policy.source_db
     if not entries:
         return ()
@@ -78,7 +74,7 @@ class UnreplicatedSection(StatusSection[tuple[UnreplicatedStatus, ...]]):
 
     # ARG002: part of the protocol
     def text(self, value: tuple[UnreplicatedStatus, ...], now_s: float) -> str:  # noqa: ARG002
-        """Return a row for each object; nothing if there is none."""
+        """Return a row for each object, with the reason; an empty text without objects."""
         header = ("NOT REPLICATED", "OBJECT", "CODE", "REASON")
         rows = [
             (status.policy, each.name, each.code, each.reason) for status in value for each in status.listed

@@ -1,3 +1,1 @@
-"""Verification of replicas:
-the command ``tideline verify``, and the sampler that does the same continuously.
-"""
+"""Verification of replicas: ``tideline verify``, and the sampler that verifies continuously."""

@@ -1,4 +1,4 @@
-"""``tideline verify``: here, or by the daemon of ``--url``, whose progress it shows."""
+"""``tideline verify``: runs in this process, or in the daemon of ``--url``, and shows the progress."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _verify_here(config_path: Path | None, request: Request, show: Callable[[str
 
 
 def _verify_there(daemon: DaemonAddress, request: Request, show: Callable[[str], None]) -> dict[str, Any]:
-    """Return the report of a daemon; raise the error with which its verification fails."""
+    """Let a daemon verify, and return its report; raise the error of the verification."""
     from daemon.process.inbox import error_from_json
     from daemon.status.client import fetch_json, send_action
     from state.errors import Interrupted

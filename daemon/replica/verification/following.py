@@ -1,8 +1,8 @@
-"""Reads for a verifier how far a replica is and which tables it does not follow:
-from the daemon, or from the state that it left.
+"""Reads a replica's position and the tables that it does not follow, for a verifier.
 
-The daemon's own position is more recent than ``repl.last.id`` on the target, which follows within a second.
-If the daemon runs on another machine, or none runs, the target's value counts.
+They come from the daemon or, if none runs, from its state files. The daemon's position is more recent than
+``repl.last.id`` on the target, which follows within a second. If the daemon runs on another machine, or none
+runs, the target's value counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STOPPED_STALL_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class KnownState:
-    """Facts about a policy at one moment."""
+    """The position of a policy at one moment, and the tables that it does not follow."""
 
     position: int = -1
     not_followed: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class ReplicaFollowing:
     """Reads the facts of the daemon, or of the state that it left."""
     stall_s: float = STALL_S
     waiting: Callable[[int, int], None] = lambda _event_id, _position: None
-    """Called while waiting, with the awaited event and the position."""
+    """Called while the verifier waits, with the awaited event id and the position."""
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
     is_stopping: Callable[[], bool] = lambda: False
@@ -79,7 +79,7 @@ class ReplicaFollowing:
         return position
 
     def wait_for(self, event_id: int) -> bool:
-        """Wait for the replica to apply ``event_id``; return False after ``stall_s`` without any progress."""
+        """Wait until the replica has applied an event; return False after ``stall_s`` without progress."""
         position = self.position()
         moved_s = self.clock()
         while position < event_id:
@@ -93,7 +93,9 @@ class ReplicaFollowing:
         return True
 
     def not_followed(self) -> Mapping[str, str]:
-        """Return why tables are not followed, by name; functions left out as ``NAME()``."""
+        """Return the reason for each table that is not followed, by name; an omitted function has the name
+        ``NAME()``.
+        """
         return self.state().not_followed
 
     def loading(self) -> frozenset[str]:
@@ -118,11 +120,11 @@ def open_following(
     *,
     waiting: Callable[[int, int], None],
 ) -> Iterator[ReplicaFollowing]:
-    """Provide the progress of a policy, from the ``status`` of the daemon that follows it. Without a daemon,
-    none can start until the end of the context.
+    """Provide the progress of a policy from the ``status`` of its daemon. If none runs, locks the state
+    directory, so that no daemon starts within the context.
 
-    A daemon that runs but does not answer counts as one of another machine: only the target's position is
-    available.
+    A daemon that runs but does not answer counts as a daemon on another machine: only the target's position
+    is available.
     """
     db = config.policy(policy).replica_database
     if status is not None:
@@ -137,7 +139,7 @@ def open_following(
 
 
 def find_status(config: Config, sections: Sequence[StatusSection[Any]]) -> Callable[[], DaemonStatus] | None:
-    """Return the reader of the configured daemon's status; None if no daemon answers."""
+    """Return a function that reads the configured daemon's status; None if no daemon answers."""
     address = running_daemon(config.state.dir)
     if address is None:
         return None
@@ -149,7 +151,7 @@ def find_status(config: Config, sections: Sequence[StatusSection[Any]]) -> Calla
 
 
 def known_state(status: DaemonStatus, policy: str) -> KnownState:
-    """Return the facts about a policy in the daemon's status."""
+    """Return the position and tables of a policy from the daemon's status."""
     name = projection_name(policy)
     view = next((each for each in status.projections if each.name == name), None)
     if view is None:
@@ -172,12 +174,12 @@ def known_state(status: DaemonStatus, policy: str) -> KnownState:
 
 
 def _table_of(text: str) -> str:
-    """Return the table of ``db.table``."""
+    """Return the table's name without its database."""
     return text.rpartition(".")[2]
 
 
 def read_state(config: Config, policy: str) -> KnownState:
-    """Return the facts about a policy in its state file; none without one."""
+    """Return the position and tables of a policy from its state file; empty if there is no file."""
     if not state_path(config.state.dir, STATE_KIND, policy).exists():
         return KnownState()
     quarantine, loads, unreplicated = Quarantine(), TableLoads(), UnreplicatedTables()

@@ -1,4 +1,4 @@
-"""The report of a verification: as plain values, with their forms for the API, and as text."""
+"""The report of a verification: as plain values, as forms of the API, and as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from state.value_text import count_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """The outcome of a table; of the database itself if ``table`` is empty."""
+    """The outcome of a table, or of the database itself if ``table`` is empty."""
 
     table: str
     outcome: Outcome
@@ -23,7 +23,7 @@ class TableReport:
     """The first ones."""
     difference_count: int
     not_compared: dict[str, int]
-    """Numbers of objects without a comparison."""
+    """The numbers of objects that were not compared."""
     partitions: int
     files: int
     size_bytes: int
@@ -40,11 +40,11 @@ class VerificationReport:
     loads_requested: list[str]
     """The tables with a load request because they differed."""
     equal: bool
-    """Whether every table has a comparison and is equal."""
+    """Whether every table was compared and is equal."""
     counts: dict[str, int]
     """Numbers of tables by outcome."""
     tables: list[TableReport]
-    """All tables, or only those of the counted ones that are not equal."""
+    """All tables, or only those that are not equal."""
 
 
 def make_report(
@@ -53,9 +53,10 @@ def make_report(
     repaired: Sequence[str] = (),
     listed: Sequence[TableResult] | None = None,
 ) -> dict[str, Any]:
-    """Return the report as plain values (``VerificationReport``).
+    """Return the report of a verification as plain values (``VerificationReport``).
 
-    ``repaired`` are the tables with a load request, and ``listed`` the tables to list; by default all.
+    ``repaired`` are the tables for which loads were requested. ``listed`` are the tables to list, by default
+    all.
     """
     return {
         "policy": policy,

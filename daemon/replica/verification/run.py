@@ -1,9 +1,9 @@
-"""One run of ``tideline verify``: verifies the tables, and repairs those that differ if requested.
+"""One run of ``tideline verify``: verifies the tables and, on request, repairs those that differ.
 
-A repair loads the tables again through the running daemon while all others stream, and verifies them once
-more. A load replaces the whole table on the target as of one event, so it repairs every kind of difference,
-including a table that only one side has. Loads do not repair differences of the database itself; the report
-has them.
+A repair loads the tables again through the running daemon, while the other tables continue, and verifies them
+once more. A load replaces the whole table on the target with its state at one event, so it repairs every kind
+of difference, including a table that only one side has. A load does not repair a difference of the database
+itself, which is only reported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from streaming.settings import SparkSettings
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Scope of a verification."""
+    """The scope of a verification."""
 
     policy: str
     tables: tuple[str, ...] = ()
@@ -49,10 +49,11 @@ def run_verification(
     status: Callable[[], DaemonStatus] | None,
     show: Callable[[str], None],
 ) -> tuple[list[TableResult], list[str]]:
-    """Verify and repair as requested; return the outcome of each table, and the tables with a load request.
+    """Verify and repair as requested.
 
-    ``status`` reads the status of the daemon that follows the policy; None if none runs here. ``show``
-    receives lines of progress.
+    Returns the outcome of each table, and the tables for which loads were requested. ``status`` reads the
+    status of the daemon that follows the policy; None if no daemon runs here. ``show`` receives lines of
+    progress.
     """
     with _open_run(config, request, status, show) as run:
         results = run.verify_all()
@@ -65,8 +66,8 @@ def run_verification(
 
 
 def _repair(config: Config, run: _Run, tables: Sequence[str]) -> list[TableResult]:
-    """Have the running daemon load the tables, and verify them afterwards;
-    raise InvalidRequest if the loads wait for an operator.
+    """Let the running daemon load the tables, then verify them. Raises InvalidRequest if the loads wait for
+    an operator.
     """
     policy = run.request.policy
     waits_for = request_loads(tables, lambda request: ask_policy(config, policy, request))
@@ -81,9 +82,7 @@ def _repair(config: Config, run: _Run, tables: Sequence[str]) -> list[TableResul
 
 
 def _request_without_daemon(config: Config, policy: str, tables: Sequence[str]) -> None:
-    """Record the loads in the state that the daemon left;
-    it performs them when it follows the policy again.
-    """
+    """Record load requests in the state file, for the daemon to serve when it follows the policy again."""
     if not state_path(config.state.dir, STATE_KIND, policy).exists():
         raise NotFound(
             "the policy has no state here, so its tables cannot be repaired",
@@ -95,14 +94,14 @@ def _request_without_daemon(config: Config, policy: str, tables: Sequence[str]) 
 
 
 def _merge(results: Sequence[TableResult], newer: Sequence[TableResult]) -> list[TableResult]:
-    """Return the results with those of ``newer`` in place of earlier ones."""
+    """Return the results, with those in ``newer`` replacing earlier results of the same tables."""
     by_name = {result.table: result for result in newer}
     return [by_name.get(result.table, result) for result in results]
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """The open connections of a run."""
+    """The verifier and the connections of one run."""
 
     verifier: Verifier
     following: ReplicaFollowing
@@ -124,8 +123,8 @@ class _Run:
         return results
 
     def _choose(self) -> list[str]:
-        """Return the tables to verify;
-        raise NotFound for a named one that neither side has or the policy does not cover.
+        """Return the tables to verify. Raises NotFound for a named table that neither side has or the policy
+        does not cover.
         """
         names = self.verifier.table_names()
         if not self.request.tables:
@@ -186,8 +185,8 @@ TABLES_PER_REQUEST: Final = 200
 """Requests to the daemon have a maximum size."""
 POLL_S: Final = 0.5
 GRACE_S: Final = 15.0
-"""How long after the request a table may still look as before, because the daemon's status is older than its
-answer."""
+"""How long after the request a table may still have its former state, because the daemon's status is older
+than its answer."""
 
 
 def find_repairable(results: Sequence[TableResult]) -> list[str]:
@@ -198,7 +197,7 @@ def find_repairable(results: Sequence[TableResult]) -> list[str]:
 def request_loads(tables: Sequence[str], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> str | None:
     """Request a load of each table; ``ask`` sends a request to the policy.
 
-    Returns the action of an operator without which the loads do not begin, None if there is none.
+    Returns the action of an operator that the loads wait for, None if they wait for none.
     """
     waits_for = None
     for piece in in_pieces(tables, TABLES_PER_REQUEST):
@@ -208,7 +207,7 @@ def request_loads(tables: Sequence[str], ask: Callable[[dict[str, Any]], dict[st
 
 @dataclass(slots=True)
 class Repair:
-    """Waits for requested loads, then verifies."""
+    """Waits for requested loads, then verifies their tables."""
 
     following: ReplicaFollowing
     verify: Callable[[Sequence[str]], list[TableResult]]
@@ -217,7 +216,7 @@ class Repair:
     pause: Callable[[float], None] = time.sleep
 
     def finish(self, tables: Sequence[str]) -> list[TableResult]:
-        """Wait for the loads of ``tables``, and return the outcomes of a verification after them."""
+        """Wait for the loads of ``tables``, then verify the tables and return the outcomes."""
         grace_until = self.clock() + GRACE_S
         while True:
             self._wait_for_loads(tables)

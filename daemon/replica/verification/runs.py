@@ -1,8 +1,8 @@
-"""Verifications that the daemon runs for clients elsewhere, each in its own thread.
+"""Verifications that the daemon runs on behalf of HTTP clients, each in its own thread.
 
 A verification takes minutes or hours, so the action that starts it returns at once, and clients read its
-progress and report afterwards. The daemon keeps only the unequal tables of a report, with the first
-differences of each, because a policy may have 100,000 tables.
+progress and report afterwards. Of a report, the daemon keeps only the tables that are not equal, with the
+first differences of each, because a policy may have 100,000 tables.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Verify = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProblem:
-    """Why a verification failed, as the members of a problem."""
+    """The error of a verification, in the form of an API problem."""
 
     code: str
     message: str
@@ -50,7 +50,7 @@ class RunProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationRun:
-    """A verification: its progress while it runs, and then its report or its problem."""
+    """A verification: its progress while it runs, afterwards its report or its error."""
 
     policy: str
     number: int
@@ -66,7 +66,7 @@ class VerificationRun:
 
 
 class VerificationRuns:
-    """The verifications of one daemon; thread-safe."""
+    """The verifications that one daemon runs. Thread-safe."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class VerificationRuns:
     def start(self, request: Request) -> dict[str, Any]:
         """Start a verification and return it (``VerificationRun``).
 
-        Raises InvalidRequest if one of the policy runs, and Overloaded if too many of others do.
+        Raises InvalidRequest if a verification of the policy runs, and Overloaded if too many others run.
         """
         with self._lock:
             running = [each["policy"] for each in self._runs.values() if each["state"] == "running"]
@@ -119,7 +119,7 @@ class VerificationRuns:
             return dict(run)
 
     def close(self) -> None:
-        """End the verifications, each at its next line of progress; waits for none."""
+        """Stop each verification at its next line of progress, without waiting."""
         self._stopping = True
 
     def _forget_old(self) -> None:

@@ -1,8 +1,8 @@
 """The sampler: verifies the tables of one policy in turn, continuously and at a limited rate.
 
-It has its own thread, and only reads, so it never delays replay. It verifies tables in rounds, each in a new
-random order; a restart therefore neglects none of them systematically. A difference stays in the status until
-a later verification finds the table equal.
+It has its own thread, and only reads, so it never delays replay. It verifies the tables in rounds, each in a
+new random order, so that frequent restarts do not always leave out the same tables. A difference stays in the
+status until a later verification finds the table equal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HOUR_S: Final = 3600.0
 
 
 def build_sampler(runtime: Runtime, policy: str, shared: SharedResources) -> tuple[Job, Ledger]:
-    """Return the loop of a policy's sampler, and its outcomes. Opens nothing yet."""
+    """Return the loop of a policy's sampler, and its outcomes. Opens nothing."""
     sampler = Sampler(runtime, policy, shared)
     return Job(f"verification:{policy}", sampler.run), sampler.ledger
 
@@ -68,13 +68,15 @@ class Schedule:
         return self._round.popleft() if self._round else None
 
     def pause_s(self, tables: int) -> float:
-        """Return the pause between two tables that keeps to the share per hour with this number of tables."""
+        """Return the pause between two tables, which follows from the number of tables and the share to
+        verify per hour.
+        """
         return max(self._interval_s, _HOUR_S / (self._share * max(1, tables)))
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The outcomes of one policy's tables, as far as status and metrics need them."""
+    """The outcomes of one policy's tables, for status and metrics."""
 
     policy: str
     db: str
@@ -82,17 +84,17 @@ class Ledger:
     verified: int = 0
     busy: int = 0
     verified_s: dict[str, float] = field(default_factory=dict)
-    """When each table was last verified, or when it was first seen."""
+    """The time at which each table was last verified or, before that, first seen."""
     differing: dict[str, DifferingTable] = field(default_factory=dict)
 
     def see(self, names: list[str]) -> None:
-        """Note the tables that exist; forget all others."""
+        """Record which tables exist; forget all others."""
         now_s = self.clock()
         self.verified_s = {name: self.verified_s.get(name, now_s) for name in names}
         self.differing = {name: each for name, each in self.differing.items() if name in self.verified_s}
 
     def add(self, result: TableResult) -> None:
-        """Note an outcome. A busy or failed table keeps its earlier outcome."""
+        """Record an outcome. A busy or failed table keeps its earlier outcome."""
         if result.outcome is Outcome.BUSY:
             self.busy += 1
             return
@@ -114,7 +116,7 @@ class Ledger:
             self.differing.pop(result.table, None)
 
     def status(self) -> SamplerStatus:
-        """Return the status; safe to call from another thread."""
+        """Return the status of the sampler. Thread-safe."""
         differing = dict(self.differing)
         verified_s = dict(self.verified_s)
         tables = tuple(differing[name] for name in sorted(differing)[:LISTED_MAX])
@@ -137,8 +139,9 @@ class Sampler:
         self.ledger = Ledger(policy, self._settings.database)
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Verify one table after the other until a stop request; raise errors of the metastores and file
-        systems.
+        """Verify one table after another until a stop request.
+
+        Raises errors of the metastores and file systems.
         """
         pulse = Pulse()
         pulse.connect(heartbeat)
@@ -153,7 +156,7 @@ class Sampler:
                 wait(heartbeat, pause_s)
 
     def _has_replica(self) -> bool:
-        """Whether the policy has a replica that is to be equal to its source."""
+        """Whether the policy has a replica that must equal its source."""
         views = self._runtime.status().projections
         name = projection_name(self._policy)
         state = next((view.state for view in views if view.name == name), None)
@@ -175,7 +178,7 @@ class Sampler:
         )
 
     def _verify_next(self, verifier: Verifier) -> list[str]:
-        """Verify the next table, and return all tables."""
+        """Verify the next table, and return the names of all tables."""
         names = verifier.table_names() if self._schedule.is_round_over else sorted(self.ledger.verified_s)
         if self._schedule.is_round_over:
             self.ledger.see(names)

@@ -1,5 +1,5 @@
-"""Opens the resources for a verification of one policy: its own connections to both metastores, and threads
-that list files.
+"""Opens the resources of a verification: separate connections to both metastores, and threads that list
+files.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def open_verifier(
     compare_rows: CompareRows | None = None,
     beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Verifier]:
-    """Provide a verifier of policy ``name``.
-    The clients of source and target are the caller's, and used by its thread only.
+    """Provide a verifier of policy ``name``. The verifier uses the caller's clients of source and target. Use
+    them from the caller's thread only.
     """
     source, target = clients
     policy = handler_policy(config, name)
@@ -71,8 +71,8 @@ def open_verifier(
 
 @contextmanager
 def open_row_comparison(settings: SparkSettings) -> Iterator[CompareRows]:
-    """Start Spark and provide a comparison of rows.
-    Raises ConfigError, with the package to install, if Spark is missing.
+    """Start Spark and provide a comparison of rows. Raises ConfigError, with the package to install, if Spark
+    is missing.
 
     Raises Transient if Spark's JVM or its environment fails, because that is not a difference of rows.
     """

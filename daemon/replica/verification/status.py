@@ -1,6 +1,4 @@
-"""The section ``verification`` of the daemon's status: the sampler's verified tables, one row for each
-policy.
-"""
+"""The section ``verification`` of the daemon's status: the sampler's results, one row for each policy."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ class DifferingTable:
 
 @dataclass(frozen=True, slots=True)
 class SamplerStatus:
-    """The sampler of one policy since the daemon's start."""
+    """The results of one policy's sampler since the daemon's start."""
 
     policy: str
     verified: int = 0
@@ -103,7 +101,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
         ]
 
     def actions(self, value: tuple[SamplerStatus, ...]) -> Iterable[OperatorAction]:
-        """Return the tables that differ from their sources."""
+        """Return an entry for each table that differs from its source."""
         return [
             OperatorAction(
                 "differing-table",

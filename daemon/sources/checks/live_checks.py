@@ -1,12 +1,11 @@
 """Live checks of metastores and topics, for ``tideline config check --live``.
 
 The check reports all problems at once, because every fix requires a restart of the metastore (reference:
-event-listeners.md §4). A problem makes replication impossible; a warning can lead to lost data in case of an
-outage.
+event-listeners.md §4). A problem prevents replication; a warning means that an outage may lose data.
 
 Retention must satisfy (reference: hive-replication.md §12): notification log ≤ change manager < timeout of
-replayed transactions. A daemon that was away for as long as the log lasts must still find the files that the
-log names, and its open transactions.
+replayed transactions. A daemon that was down for the whole retention time of the log must still find the
+files that the log names, and its open transactions.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class CheckedMetastore(SourceMetastore, Protocol):
 def live_problems(
     config: Config, connect: Callable[[Sequence[str]], CheckedMetastore] | None = None
 ) -> list[Problem]:
-    """Check every metastore and topic of the configuration; it reports every failure as a problem and raises
-    none.
+    """Check every metastore and topic of the configuration. Returns every failure as a problem instead of
+    raising it.
     """
     open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
     problems: list[Problem] = []
@@ -76,7 +75,7 @@ def live_problems(
 
 
 def _collect(place: str, key: str, check: Iterator[Problem]) -> list[Problem]:
-    """Collect the problems of ``check``; an error that ends it is another problem."""
+    """Collect the problems that ``check`` yields; if an error ends it, the error is a problem, too."""
     problems: list[Problem] = []
     try:
         problems.extend(check)
@@ -152,7 +151,7 @@ def _retention(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
 
 
 def _directories(metastore: CheckedMetastore, place: str, read_roots: Sequence[str]) -> Iterator[Problem]:
-    """Yield the directories of the cluster that policies may not read: their tables would be quarantined.
+    """Yield the directories of the cluster that policies may not read. Their tables would be quarantined.
 
     A directory without a scheme is on the metastore's own file system, so only its path is compared.
     """

@@ -1,9 +1,9 @@
-"""The live check of a relay's lag, for a source that does not report which files a transaction wrote.
+"""The live check of a relay's lag, for a source that does not report the files of a transaction.
 
-The relay of such a source lists the directories of each commit. A compaction removes them, so that the
-replica loads the table again. Hive looks for tables to compact at intervals: a relay that is further behind
-meets more and more such commits. The status shows the same of a relay that runs (``daemon.retention``); the
-check also sees one that does not, and one of another daemon.
+The relay of such a source lists the directories of each commit. If a compaction has removed them, the replica
+loads the table again. Hive looks for tables to compact at intervals, so a relay that is behind by more than
+an interval meets more and more such commits. The status warns of a running relay of this daemon
+(``daemon.retention``); the check also covers one that does not run, and one of another daemon.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def check_lag(
 
 
 def _find_relayed(config: Config, source: SourceConfig, newest: int) -> int | None:
-    """Return the last event that is completely in the topic; None if there is none or it is unreadable."""
+    """Return the id of the last event that is completely in the topic; None if there is none, or the topic is
+    unreadable.
+    """
     # Imported here because they import the Kafka library.
     from daemon.kafka.broker import broker_settings
     from daemon.kafka.offset_search import OffsetReader, find_last

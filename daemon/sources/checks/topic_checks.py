@@ -53,7 +53,7 @@ def check_topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
 def access_problems(place: str, access: TopicAccess | None, own: str | None) -> Iterator[Problem]:
     """Yield a warning unless only the relay may write; ``own`` is its principal, if known.
 
-    If it is unknown, the check takes a single writer for the relay.
+    If the principal is unknown, the check assumes that a single writer is the relay.
     """
     if access is None:
         reason = (

@@ -1,13 +1,14 @@
-"""Live checks of a source that does not report which files a transaction wrote: Hive 3.1, and builds near it.
+"""Live checks of a source that does not report the files of a transaction: Hive 3.1 and similar builds.
 
-The relay finds these files by the events of the log and by listing directories (reference: hive-3.1-source.md
-§1). That works as long as the files exist: in the warehouse, or in the change manager's root. Anything that
-shortens this time, or keeps a write out of the log, causes further loads of tables, and is a warning.
+The relay finds these files through the events of the log and by listing directories (reference:
+hive-3.1-source.md §1). That works as long as the files exist in the warehouse or in the change manager's
+root. Anything that shortens this time, or keeps a write out of the log, causes further loads of tables, and
+is a warning.
 
-The newest events of the log show facts that the settings of the writers do not. A transaction that changed a
-full-ACID table but logged no INSERT comes from a writer with ``hive.metastore.dml.events=false``, or from a
-vendor's build that has HIVE-19267 without HIVE-25137. One that logged nothing between allocation and commit
-comes from the streaming API, or from another engine.
+The newest events of the log show how its writers behave, which no setting of the metastore does. A
+transaction that changed a full-ACID table but logged no INSERT comes from a writer with
+``hive.metastore.dml.events=false``, or from a vendor's build that has HIVE-19267 without HIVE-25137. One that
+logged nothing between allocation and commit comes from the streaming API, or from another engine.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _KINDS: Final = frozenset(
 
 
 class SourceMetastore(Protocol):
-    """The calls that the checks need."""
+    """The calls of a metastore that the checks need."""
 
     @property
     def hive_version(self) -> HiveVersion:
@@ -84,17 +85,17 @@ class SourceMetastore(Protocol):
         """Return the newest event id of the notification log."""
 
     def next_events(self, after: int, limit: int) -> Sequence[NotificationEvent]:
-        """Return events of the notification log."""
+        """Return at most ``limit`` events with ids above ``after``."""
 
     def write_events(self, txn_id: int) -> Sequence[WriteEventInfo]:
-        """Return the files of a transaction; raise Unsupported."""
+        """Return the write events of a transaction; raise Unsupported."""
 
 
 def check_transactions(
     metastore: SourceMetastore, place: str, source: SourceConfig, replicates: Callable[[str], bool]
 ) -> Iterator[Problem]:
-    """Yield the requirements and risks of replicating transactional tables; nothing for a source that reports
-    the files of transactions.
+    """Yield unmet requirements and risks of replicating transactional tables; nothing for a source that
+    reports the files of transactions.
 
     ``replicates`` returns whether a policy replicates a database.
     """
@@ -179,7 +180,7 @@ def _object_stores(place: str, read_roots: Sequence[str]) -> Iterator[Problem]:
 
 
 def _compactor(metastore: SourceMetastore, place: str) -> Iterator[Problem]:
-    """Warn of a compactor that begins sooner than a relay can restart."""
+    """Yield a warning if the compactor begins sooner than a relay can restart."""
     interval_s = read_seconds(metastore, COMPACTOR_CHECK)
     if metastore.config_value(INITIATOR).lower() == "true" and 0 < interval_s < RESTART_S:
         yield Problem(
@@ -220,7 +221,7 @@ def _logged_writes(metastore: SourceMetastore, place: str) -> Iterator[Problem]:
 
 @dataclass(slots=True)
 class UnreportedWrites:
-    """Commits of a log that do not name their writes, with examples of their tables."""
+    """Counts of commits, and of those whose writes no event names, with examples of their tables."""
 
     commits: int = 0
     """Commits with write ids."""
@@ -231,7 +232,7 @@ class UnreportedWrites:
 
 
 def find_unreported_writes(events: Iterable[Event]) -> UnreportedWrites:
-    """Count the commits whose tables no event names, or only one of their metadata.
+    """Count the commits with a table that no event names, or that only events about metadata name.
 
     An event between allocation and commit counts for every transaction that has a write id of its table.
     """
@@ -255,7 +256,7 @@ def find_unreported_writes(events: Iterable[Event]) -> UnreportedWrites:
 
 
 def _describe(event: Event) -> str:
-    """Return an event's description of the rows of its table; a conversion has no INSERT."""
+    """Return whether an event reports rows or only metadata of its table. A conversion has no INSERT."""
     match event:
         case Inserted() | PartitionsAdded() | TableCreated():
             return "rows"
@@ -286,7 +287,7 @@ def _add_examples(examples: list[str], tables: Iterable[str]) -> None:
 
 
 def _read_newest(metastore: SourceMetastore) -> Iterator[Event]:
-    """Yield the newest events that matter, without unreadable ones."""
+    """Yield the newest events of the types that matter, without unreadable ones."""
     newest = metastore.current_event_id()
     after = max(0, newest - EVENTS_MAX)
     while after < newest and (page := metastore.next_events(after, PAGE)):

@@ -1,1 +1,1 @@
-"""The write events of a source that has no call for them, made from its log and its directories."""
+"""Makes the write events of a source that has no call for them, from its log and its directories."""

@@ -1,7 +1,7 @@
-"""Records in ``OpenCandidates`` the facts about open transactions in the events of a notification log.
+"""Collects facts about open transactions from the events of a notification log (``OpenCandidates``).
 
-For sources that do not report write events. Their events about partitions do not say which transaction they
-belong to; the paths in INSERT events of full-ACID tables do (reference: hive-3.1-source.md §1). An event
+Only sources that do not report write events need this. Their events about partitions do not name the
+transaction; the paths in INSERT events of full-ACID tables do (reference: hive-3.1-source.md §1). An event
 costs little unless it is about a table that an open transaction writes into.
 """
 
@@ -44,10 +44,10 @@ _OPENING: Final = "OPEN_TXN"
 
 
 def observe(notification: NotificationEvent, candidates: OpenCandidates, databases: Container[str]) -> None:
-    """Record the event; its facts about tables only for ``databases`` (in lower case).
+    """Record the facts in an event; facts about tables only for ``databases`` (in lower case).
 
-    If an event about a table is unusable, its open writes count as not complete. This does not handle
-    commits: the reader of one calls ``OpenCandidates.end``.
+    If an event about a table is unusable, the table's open writes count as incomplete. This does not handle
+    commits; call ``OpenCandidates.end`` for a commit.
     """
     try:
         event = _decode(notification, candidates, databases)
@@ -82,7 +82,7 @@ def _record(event: Event, candidates: OpenCandidates) -> None:
 def _decode(
     notification: NotificationEvent, candidates: OpenCandidates, databases: Container[str]
 ) -> Event | None:
-    """Return the event if it matters; raise BadInput."""
+    """Return the decoded event if its facts are needed; raise BadInput."""
     kind, db, table = notification.eventType, notification.dbName, notification.tableName
     if kind in _OF_TABLES:
         if db is None or db.lower() not in databases or notification.catName not in CATALOGS:
@@ -91,7 +91,8 @@ def _decode(
             return None
     elif kind not in _OF_TXNS and not (kind == _OPENING and candidates.waits_for_opening):
         return None
-    # Of transactions, Hive 3.1 has the names in the message only (reference: hive-3.1-source.md §1)
+    # For events of transactions, Hive 3.1 has the names only in the message (reference: hive-3.1-source.md
+    # §1)
     has_names = kind in _OF_TABLES
     header = EventHeader(
         notification.eventId,
@@ -129,7 +130,7 @@ def _touch(
 def _touch_partition(
     table: str, keys: list[str], partition: Partition, candidates: OpenCandidates, *, is_added: bool = False
 ) -> str:
-    """Record a partition and return its name."""
+    """Record that a partition was touched, and return its name."""
     name = format_partition_name(keys, list(partition.values or []))
     if partition.sd.location is not None:
         candidates.touch(
@@ -139,7 +140,7 @@ def _touch_partition(
 
 
 def _group_entries(files: tuple[SourceFile, ...], location: str | None) -> dict[int, dict[str, str]]:
-    """Return the entries of files by the write id in their paths, with the directory, which Hive omits."""
+    """Return the file entries by the write id in their paths; adds the subdirectory, which Hive omits."""
     found: dict[int, dict[str, str]] = {}
     root = None if location is None else parse_location(location)
     for file in files if root is not None else ():

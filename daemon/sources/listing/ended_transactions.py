@@ -1,14 +1,15 @@
 """Finds transactions that have ended without an event, so that the relay forgets them.
 
 Hive 3.1 logs no ABORT_TXN for a transaction that times out (reference: hive-3.1-source.md §4). The relay
-would keep its record permanently, and would observe the log from its allocation on after each restart.
+would keep its record of the transaction permanently, and would read the log again from the transaction's
+allocation after each restart.
 
-A transaction that is not open may have committed after the last event that the relay has read. So the
-metastore returns first the open transactions and then its newest event: a transaction known before that is
-not open, and still known after the observation of that event, has ended without one.
+A transaction that is not open may have committed after the last event that the relay has read. So the relay
+first queries the open transactions and then the newest event id. A known transaction that was not open, and
+is still known once the relay has read the log up to that id, has ended without an event.
 
-The answer also shows when all transactions from before the relay's start have ended, so that no open one is
-unknown.
+The answer also shows when all transactions from before the relay's start have ended. From then on, the relay
+knows every open transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ASK_S: Final = 600.0
 
 @dataclass
 class EndedTransactions:
-    """Queries the metastore from time to time, without waiting for its answer. Used by one thread."""
+    """Queries the metastore at intervals, without waiting for the answer. Use it from one thread only."""
 
     pool: LogConnections
     clock: Callable[[], float] = time.monotonic
@@ -48,9 +49,7 @@ class EndedTransactions:
         self._asked_s = self.clock()
 
     def forget(self, candidates: OpenCandidates, event_id: int) -> None:
-        """Forget the transactions that ended without an event; the relay has observed everything up to
-        ``event_id``.
-        """
+        """Forget transactions that ended without an event, once the relay has read up to ``event_id``."""
         if self._answer is None:
             self._ask(candidates)
         elif self._answer.done():
@@ -83,7 +82,7 @@ class EndedTransactions:
 
 
 def _read_open(connection: NotificationLog) -> tuple[frozenset[int], int]:
-    """Return the open transactions, and the newest event after them; the order matters."""
+    """Return the open transactions, then the newest event id. The order of the two queries matters."""
     known = connection.open_txns_info().open_txns
     still_open = frozenset(each.id for each in known if each.state == TxnState.OPEN)
     return still_open, connection.current_event_id()

@@ -1,17 +1,17 @@
 """The write events of commits, for a source whose metastore has no call for them (before Hive 4).
 
-When the relay meets a commit, it makes the parts itself, in the same form as other sources have, so that
-readers need no distinction. The events between the allocations and the commit of a transaction show which
-tables and partitions it may have written (``candidate_events``). INSERT events and a listing of the
-directories of its write ids show the files (``one_write``). The relay lists the commits of a batch in
-parallel.
+When the relay reads a commit, it makes the write events itself, in the same form as those of other sources,
+so that readers need no distinction. The events between the allocations and the commit of a transaction show
+which tables and partitions it may have written (``candidate_events``). INSERT events, and listings of the
+directories of its write ids, show the files (``one_write``). The relay makes the listings for the commits of
+a batch in parallel.
 
-It never assumes that missing files did not exist: a part says that the table's files are incomplete, and why,
-and replicas load the table. The same holds for databases that no policy of this daemon replicates, whose
-directories the relay does not list, and for a commit whose allocations it may have missed.
+If files may be missing, the part says that the table's files are incomplete, and why, and replicas load the
+table. The same holds for databases that no policy of this daemon replicates, whose directories the relay does
+not list, and for a commit whose allocations the relay may have missed.
 
-A failing file system or metastore delays the relay, because the write itself is not at fault: the relay
-repeats an attempt until ``ATTEMPTS_MIN`` in ``PATIENCE_S`` have failed. Then only this write is incomplete.
+If a file system or a metastore fails, the relay waits and repeats the listing, until at least
+``ATTEMPTS_MIN`` attempts within ``PATIENCE_S`` have failed. Then it reports only this write as incomplete.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Listing: TypeAlias = "Future[list[WrittenPart]] | list[WrittenPart]"
 
 
 class ListedWrites:
-    """Finds the write events of commits. Used by one thread; it starts others."""
+    """Finds the write events of commits. Use it from one thread only; it starts further threads."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class ListedWrites:
         beat: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``databases`` are those that policies replicate; files are read below ``allowed`` only.
+        """``databases`` are the databases that policies replicate. Reads files only below the directories
+        ``allowed``.
 
         ``scan_tables`` are tables (``db.tbl``) into which programs write without events.
         """
@@ -103,7 +104,7 @@ class ListedWrites:
         self.listed = 0
         """Partitions and tables listed."""
         self.unlisted = 0
-        """Those whose files may be incomplete, so that replicas load the table."""
+        """Partitions and tables whose files may be incomplete, so that replicas load the table."""
         self.found_by_scan: set[str] = set()
         """Tables with partitions that only a scan has found; the relay scans them at each commit from then
         on.
@@ -111,21 +112,21 @@ class ListedWrites:
 
     @property
     def tables_to_scan(self) -> tuple[str, ...]:
-        """Tables that should be in ``scan_tables``."""
+        """The tables that should be in ``scan_tables``."""
         return tuple(sorted(table for table in self.found_by_scan if table not in self._scan_tables))
 
     @property
     def knows_all(self) -> bool:
-        """Whether the allocations of all open transactions are known."""
+        """Whether the relay knows the allocations of all open transactions."""
         return self._candidates.knows_all
 
     @property
     def first_event_id(self) -> int | None:
-        """The first event that a restart observes again; None if no transaction is open."""
+        """The id of the first event to read again after a restart; None if no transaction is open."""
         return self._candidates.first_event_id
 
     def start_after(self, event_id: int, *, knows_all: bool = False) -> None:
-        """Forget everything; the next event to observe is the one after ``event_id``.
+        """Forget all facts; the next event to observe is the one after ``event_id``.
 
         ``knows_all`` says that no open transaction has allocated a write id up to that event.
         """
@@ -141,7 +142,9 @@ class ListedWrites:
         self._ended.forget(self._candidates, event.eventId)
 
     def pass_over(self, event: NotificationEvent) -> None:
-        """Record the event's facts about open transactions; forget the one that it commits, unlisted."""
+        """Record the event's facts about open transactions. If it commits one, forget that one without a
+        listing.
+        """
         self.observe(event)
         if (commit := parse_commit(event)) is not None:
             self._candidates.end(commit.txn_id)
@@ -153,8 +156,8 @@ class ListedWrites:
         self.event_id = event_id
 
     def end(self, txn_id: int) -> Sequence[CandidateWrite] | None:
-        """Return the writes of a transaction that the last observed event has committed, and forget it;
-        None if some may be unknown.
+        """Return the writes of the transaction that the last observed event has committed, and forget the
+        transaction; None if some writes may be unknown.
         """
         return self._candidates.end(txn_id)
 
@@ -176,7 +179,7 @@ class ListedWrites:
         return [part for future in futures for part in self._wait(write, future)]
 
     def close(self) -> None:
-        """End the threads, without waiting for one that hangs."""
+        """End the threads, without waiting for a thread that hangs."""
         self._pool.close(wait=False)
 
     def _prepare(self, write: CandidateWrite) -> Future[PreparedWrite] | PreparedWrite:
@@ -191,8 +194,8 @@ class ListedWrites:
         )
 
     def _choose_scans(self, write: CandidateWrite) -> Scans:
-        """Return when to look for partitions that no event names: always for tables that need it, and at
-        times for others, because some such programs are unknown.
+        """Return when to look for partitions that no event names: at each commit for tables that need it, and
+        sometimes for other tables, to find further programs that log no events.
         """
         self._commits += 1
         if write.table in self._scan_tables or write.table in self.found_by_scan:
@@ -232,7 +235,7 @@ class ListedWrites:
             return self._give_up_or_raise(write, error)
 
     def _await(self, future: Future[T]) -> T:
-        """Return the result; raise FilesUnavailable if it takes longer than ``HANG_S``."""
+        """Return the result of a listing; raise FilesUnavailable if it takes longer than ``HANG_S``."""
         begin_s = self._clock()
         while True:
             try:
@@ -245,7 +248,7 @@ class ListedWrites:
                     ) from error
 
     def _give_up_or_raise(self, write: CandidateWrite, error: Transient) -> list[WrittenPart]:
-        """Return that the write is incomplete after enough attempts; raise ``error`` before."""
+        """Return an incomplete write if enough attempts have failed; otherwise raise ``error``."""
         key = (write.table, write.write_id)
         since_s, attempts = self._troubles.get(key, (self._clock(), 0))
         self._troubles[key] = (since_s, attempts + 1)
@@ -276,9 +279,9 @@ class ListedWrites:
             writes.parts.add_listed(info, incomplete=part.incomplete)
 
     def _note_scanned(self, write: CandidateWrite, parts: list[WrittenPart]) -> list[WrittenPart]:
-        """Return the parts. If a partition among them has no event, the relay scans the table at each commit
-        from now on; and if only a check has found it, replicas load the table, because earlier ones may be
-        missing.
+        """Return the parts. If no event names the partition of one, the relay scans the table at each commit
+        from now on. If only a sample check has found the partition, replicas load the table, because earlier
+        partitions may be missing.
         """
         scanned = [part.partition for part in parts if part.is_scanned]
         if not scanned or write.table in self.found_by_scan or write.table in self._scan_tables:

@@ -1,11 +1,11 @@
 """The files of one write id in one table, of a source that does not report write events.
 
-INSERT events name some of them, with their checksums; the directories of the write id have the others. This
-module decides whether these are all (``state.transactions.own_directories``). If files may be missing, it
-reports the write as incomplete, and replicas load the table: it never assumes that nothing else was there.
+INSERT events name some of them, with their checksums; the directories of the write id contain the others.
+This module decides whether these are all files (``state.transactions.own_directories``). If files may be
+missing, it reports the write as incomplete, and replicas load the table.
 
-It lists the directory first, and afterwards checks that table and partition are still those of the events: by
-now, others may have the same names, directories and write ids.
+It lists the directory first, then checks that table and partition are still those of the events. In the
+meantime, new ones may have got the same names, directories and write ids.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ STREAMED: Final = (
 
 
 Scans = Literal["always", "check", "suspected"]
-"""When to look for partitions that no event names: always, always if that is cheap, or if the events do not
+"""When to look for partitions that no event names: always; always if that is cheap; or if the events do not
 look like those of an SQL statement.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPart:
-    """Files of a write in one partition, "" for a table without partitions."""
+    """The files of a write in one partition, "" for a table without partitions."""
 
     partition: str
     entries: tuple[str, ...] = ()
     incomplete: str | None = None
-    """Why these may not be all files."""
+    """The reason why files may be missing; None if these are all."""
     is_scanned: bool = False
     """Whether no event names the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
-    """A write id with the table and the partitions that may have files of it."""
+    """A write id, its table, and the partitions that may have files of it."""
 
     write: CandidateWrite
     table: Table | None = None
@@ -83,7 +83,7 @@ class PreparedWrite:
 
 @dataclass(frozen=True, slots=True)
 class ListingTools:
-    """Tools of listings."""
+    """The collaborators of listings."""
 
     file_systems: FileSystems
     allowed: AllowedRoots
@@ -93,7 +93,7 @@ class ListingTools:
 
 
 def prepare(log: NotificationLog, write: CandidateWrite, tools: ListingTools, scans: Scans) -> PreparedWrite:
-    """Return the directories to list; ``scans`` says when to search for partitions that no event names.
+    """Return the directories to list. ``scans`` says when to search for partitions that no event names.
 
     Raises Transient.
     """
@@ -132,7 +132,7 @@ def _prepare_partitions(
 def _scan(
     log: NotificationLog, write: CandidateWrite, table: Table, tools: ListingTools, *, is_check: bool
 ) -> dict[str, Candidate]:
-    """Return the partitions that no event has to name."""
+    """Return the partitions that a scan finds, including those that no event names."""
     found = scan(tools.file_systems, table, write.time_s, allowed=tools.allowed, needs_times=is_check)
     for name, location in tools.others.find(log, table).items():
         with suppress(UnsafePath):  # below no read_root, so that replicas cannot copy it either
@@ -142,7 +142,7 @@ def _scan(
 
 
 def _find_table(log: NotificationLog, write: CandidateWrite) -> Table:
-    """Return the table as the last event about it has it, or as it is now if there was none."""
+    """Return the table from the last event about it or, without such an event, from the metastore."""
     if write.owner_text is not None:
         return tjson.decode(Table, write.owner_text)
     db, _, name = write.table.partition(".")
@@ -156,9 +156,9 @@ def list_partitions(
     tools: ListingTools,
     sample: Sample | None,
 ) -> list[WrittenPart]:
-    """Return the files of the write in some of its candidates, except candidates without files.
+    """Return the files of the write in some of its candidate partitions, without candidates that have none.
 
-    ``sample`` is a file of an INSERT event of the source. Raises Transient.
+    ``sample`` is a file from an INSERT event of the source, for the form of checksums. Raises Transient.
     """
     table = prepared.table
     assert table is not None, "only of a table that was found"
@@ -183,7 +183,7 @@ def list_partitions(
 
 
 def _has_files(listing: OwnListing | str) -> bool:
-    """Whether the write has its own files there, finished or not."""
+    """Whether the directory contains files of the write, complete or not."""
     if isinstance(listing, str):
         return listing == UNFINISHED
     return bool(listing.files) or listing.is_streamed
@@ -192,7 +192,7 @@ def _has_files(listing: OwnListing | str) -> bool:
 def _list(
     candidate: Candidate, write_id: int, tools: ListingTools, sample: Sample | None, *, is_full_acid: bool
 ) -> OwnListing | str:
-    """Return the listing, with checksums, or why there is none."""
+    """Return the listing with checksums, or the reason why listing failed."""
     named = {entry.rpartition("#")[2].partition("/")[0] for entry in candidate.entries.values()}
     try:
         listing = list_own_files(
@@ -211,7 +211,7 @@ def _list(
 def _decide(
     name: str, candidate: Candidate, listing: OwnListing | str, *, is_same: bool, is_full_acid: bool
 ) -> WrittenPart | None:
-    """Return the files of a partition, or why they may not be all; None if the write has none there."""
+    """Return the files of a partition, or why some may be missing; None if the write has none there."""
     obstacle = _find_obstacle(listing, is_same=is_same)
     entries = tuple(candidate.entries.values())
     is_scanned = candidate.is_scanned and _has_files(listing)  # a compaction changes directories, too
@@ -233,7 +233,7 @@ def _decide(
 
 
 def _to_entries(files: Sequence[OwnFile], known: Container[str]) -> tuple[str, ...]:
-    """Return the entries of files that INSERT events do not name."""
+    """Return the entries of the listed files that INSERT events do not name."""
     return tuple(
         f"{each.uri}#{each.checksum or ''}#{each.cm_root or ''}#{to_target_subdir(each.subdir)}"
         for each in (own.file for own in files)
@@ -242,7 +242,7 @@ def _to_entries(files: Sequence[OwnFile], known: Container[str]) -> tuple[str, .
 
 
 def _find_obstacle(listing: OwnListing | str, *, is_same: bool) -> str | None:
-    """Return why a listing does not show all files of the write; None if it does."""
+    """Return why a listing may not show all files of the write; None if it shows all."""
     if isinstance(listing, str):
         return listing
     if not listing.exists or not is_same:
@@ -255,10 +255,10 @@ def _find_obstacle(listing: OwnListing | str, *, is_same: bool) -> str | None:
 def _select_same(
     log: NotificationLog, prepared: PreparedWrite, listings: Mapping[str, OwnListing | str]
 ) -> set[str]:
-    """Return the partitions that are still those that the events were about.
+    """Return the partitions that are still the same as in the events.
 
-    It does not query the metastore for a partition whose files INSERT events name, and whose listing adds
-    nothing: then only the names of directories count.
+    It does not query the metastore about a partition if INSERT events name all its files, because then only
+    the names of directories matter.
     """
     write, known = prepared.write, prepared.table
     assert known is not None, "only of a table that was found"

@@ -1,9 +1,9 @@
-"""The partitions of a table whose directory does not follow from their name, for scans.
+"""Finds the partitions of a table whose directory does not follow from their name, for scans.
 
-A scan looks at the directories below the one of the table, by their names. A partition added with a separate
-location, or that was renamed and has kept its directory, stays unseen in this way. Only the metastore knows
-it, and returning all partitions of a table is slow. The relay therefore keeps the answer until an event may
-have changed it: a partition added, or altered with another location, or a change of the table.
+A scan finds directories below the table's directory by their names. It does not see a partition that was
+added with a separate location, or was renamed and kept its directory. Only the metastore knows these, and
+reading all partitions of a table is slow. The relay therefore keeps the answer until an event may have
+changed it: an added partition, a partition with a new location, or a change of the table.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from state.pieces import in_pieces
 
 
 PARTITIONS_MAX: Final = 20_000
-"""The relay ignores partitions of a table with more."""
+"""If a table has more partitions, the relay ignores those with other locations."""
 OTHERS_MAX: Final = 1_000
-"""Each scan lists all of them, because the times of their directories are unknown."""
+"""Maximum number of such partitions: each scan lists all of them, because the times of their directories are
+unknown.
+"""
 TABLES_MAX: Final = 1_000
 _BATCH: Final = 1_000
 _ALTERED: Final = frozenset({"ALTER_PARTITION", "ALTER_PARTITIONS"})
@@ -35,7 +37,9 @@ _KINDS: Final = _ALTERED | {"ADD_PARTITION", "ALTER_TABLE", "CREATE_TABLE", "DRO
 
 
 class OtherLocations:
-    """Reads them once for each table. For any thread; ``observe`` and ``clear`` for one."""
+    """Reads these partitions once for each table. ``find`` is thread-safe; call ``observe`` and ``clear``
+    from one thread only.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, str]] = {}
@@ -43,7 +47,7 @@ class OtherLocations:
         self._lock = threading.Lock()
 
     def find(self, log: NotificationLog, table: Table) -> Mapping[str, str]:
-        """Return the locations of such partitions by name.
+        """Return the locations of these partitions of a table, by name.
 
         Raises LimitExceeded above ``OTHERS_MAX``, and the errors of the metastore's calls.
         """

@@ -1,11 +1,11 @@
-"""Finds partitions in which a write may have files without an event, by the times of their directories.
+"""Finds partitions into which a write may have put files without an event, by the times of their directories.
 
-Hive's streaming API logs nothing if a partition exists, and HCatalog and Impala write so, too (reference:
+Hive's streaming API, HCatalog and Impala log nothing if the partition exists already (reference:
 hive-3.1-source.md §1). A new delta changes the modification time of the partition's directory. Object stores
-have no such times; every directory is a candidate there.
+have no such times, so every directory is a candidate there.
 
-It finds only partitions below their table's directory. The listing of the candidates later leaves out
-directories that the metastore does not know.
+It finds only partitions below the table's directory. The later listing omits candidates that are not
+partitions in the metastore.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def scan(
 ) -> dict[str, Candidate]:
     """Return the partitions whose directories have changed since ``since_s``, by name.
 
-    With ``needs_times``, directories without times count as not changed.
+    With ``needs_times``, a directory without a time counts as unchanged.
 
     Raises UnsafePath, FilesUnavailable, and LimitExceeded if there are too many.
     """
@@ -65,7 +65,7 @@ class _Scanner:
         self._listings = 0
 
     def find(self, directory: Location, path: str, level: int) -> Iterator[tuple[str, Location, int | None]]:
-        """Yield name, location and time of the partitions below ``directory``, which is at ``path``."""
+        """Yield name, location and time of the partitions below ``directory``, whose path is ``path``."""
         self._listings += 1
         if self._listings > LISTINGS_MAX:
             raise LimitExceeded(

@@ -1,13 +1,13 @@
-"""Files that no event names: whether they are complete, and their checksums.
+"""Checks files that no event names for completeness, and computes their checksums.
 
-A stream leaves the file of a transaction empty, or without its end, until it begins the next one (reference:
-hive-3.1-source.md §1). Tideline must not copy such a file. Those of full-ACID tables are ORC, which ends in
-the word ``ORC`` and one byte.
+A stream leaves the file of a transaction empty or unfinished until it begins the next one (reference:
+hive-3.1-source.md §1). Tideline must not copy such a file. Files of full-ACID tables are ORC files, which end
+with the word ``ORC`` and one byte.
 
-The change manager names files by their checksums. Files of up to ``READ_BYTES_MAX`` in all are therefore
-read, and get the checksum in the form that the source's INSERT events have; then replicas find them when a
-compaction has replaced them. It does not check the end of larger ones; a stream does not write them in one
-transaction.
+The change manager names files by their checksums. The relay therefore reads files of up to ``READ_BYTES_MAX``
+together, and records their checksums in the form of the source's INSERT events, so that replicas find the
+files after a compaction has replaced them. It does not check the end of larger files, because a stream does
+not write so much in one transaction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _END: Final = b"ORC"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The checksum of a file of an INSERT event, and the change manager's directory."""
+    """The checksum of a file from an INSERT event, and the change manager's directory."""
 
     checksum: str
     cm_root: str
@@ -37,9 +37,9 @@ class Sample:
 def read_files(
     files: Iterable[OwnFile], file_systems: FileSystems, sample: Sample | None, *, is_orc: bool
 ) -> list[OwnFile] | None:
-    """Return the files with their checksums, as far as these are computable; None if one is incomplete.
+    """Return the files, with checksums if they can be computed; None if a file is incomplete.
 
-    Raises NotFound if one is gone, and FilesUnavailable.
+    Raises NotFound if a file is gone, and FilesUnavailable.
     """
     room = READ_BYTES_MAX
     found: list[OwnFile] = []

@@ -1,1 +1,1 @@
-"""``tideline status``: the status as text, its summary, and its health for scripts."""
+"""``tideline status``: the status as text, as a summary, and as a health check for scripts."""

@@ -141,9 +141,10 @@ def _watch(
     check: Callable[[DaemonStatus | TidelineError], str],
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Show the ``text`` of each status on a terminal, and elsewhere the line of its check if it has changed.
+    """On a terminal, show the ``text`` of each status; elsewhere, print the line of its health check if it
+    has changed.
 
-    ``reports`` is read again whenever it has ended. Ends with Ctrl-C.
+    When ``reports`` ends, reads it again. Ends with Ctrl-C.
     """
     last = ""
 

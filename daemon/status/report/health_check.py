@@ -1,6 +1,7 @@
-"""One line and an exit code for monitoring systems (``tideline status --check``), as Nagios defines them.
+"""A line and an exit code for monitoring systems, in the form that Nagios defines (``tideline status
+--check``).
 
-The codes follow from the same values as ``/readyz`` and the list of states that need an operator, so they
+The code follows from the same values as ``/readyz`` and the list of states that need an operator, so they all
 agree.
 """
 
@@ -38,12 +39,12 @@ class Checked:
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code."""
+        """Return the exit code of the command."""
         return int(self.health)
 
     @property
     def line(self) -> str:
-        """Return the line."""
+        """Return the line to print."""
         return f"TIDELINE {self.health.name}: {' '.join(with_addresses(self.text).split())}"
 
 
@@ -62,5 +63,5 @@ def check_status(status: DaemonStatus, sections: Sequence[StatusSection[Any]], l
 
 
 def unknown_status(error: TidelineError) -> Checked:
-    """Return the result if the status is unreadable."""
+    """Return the result for an unreadable status."""
     return Checked(Health.UNKNOWN, f"[{error.code}] {error.message}")

@@ -1,10 +1,10 @@
-"""The part of many policies' status shown as text: the number in each state, and the deviating ones.
+"""Selects the part of the status to show if there are many policies: counts by state, and policies that
+deviate.
 
-Up to ``SHOWN_MAX`` projections appear with everything. If there are more, a projection appears only if it
-deviates: it is in another state, is behind, or has quarantined tables, loads or a problem. Sections leave out
-the rows of the others. At most ``DEVIATING_MAX`` are shown, the failed ones first. Of those that wait for
-their bootstrap, the next ``QUEUED_MAX`` are shown, in the order of the queue. The JSON, and
-``tideline status --all``, have everything.
+With up to ``SHOWN_MAX`` projections, the text has all of them. With more, it has a projection only if it
+deviates: it does not follow, is behind, or has quarantined tables, loads or a problem. Sections omit the rows
+of the other projections. The text has at most ``DEVIATING_MAX`` deviating projections, failed ones first, and
+the next ``QUEUED_MAX`` in the queue of bootstraps. The JSON and ``tideline status --all`` have everything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ORDER: Final = (
 
 
 def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> tuple[DaemonStatus, str]:
-    """Return the shown part of the status, and a line about the omitted rest."""
+    """Return the part of the status to show, and a line about the omitted rest."""
     views = status.projections
     if len(views) <= SHOWN_MAX:
         return status, ""
@@ -54,9 +54,9 @@ def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> t
 def narrow(
     status: DaemonStatus, sections: Sequence[StatusSection[Any]], policy: str | None, table: str | None
 ) -> DaemonStatus:
-    """Return the part about a policy or another projection, and a table, if given.
+    """Return the part of the status about a policy or another projection, and about a table if one is given.
 
-    Raises NotFound for an unknown policy, and for a table without any record.
+    Raises NotFound for an unknown policy, and for a table that the status does not mention.
     """
     name = None if policy is None else policy.lower()
     views = [view for view in status.projections if name in {None, view.name, view.name.partition(":")[2]}]
@@ -95,7 +95,7 @@ def _of_table(view: ProjectionView, table: str) -> ProjectionView:
 
 
 def _concerns(name: str, projections: Container[str], table: str | None) -> bool:
-    """Whether a state belongs to one of these projections, and to the table if it is that of one table."""
+    """Whether a state belongs to one of these projections and, if it is a table's state, to this table."""
     projection, _, of_table = name.partition(" ")
     return projection in projections and (table is None or of_table in {"", table.lower()})
 

@@ -1,4 +1,4 @@
-"""The status as text for ``tideline status``: trouble first, in lines of at most 80 columns.
+"""The status as text for ``tideline status``: problems first, in lines of at most 80 columns.
 
 Commands and addresses stay on one line, because users copy them.
 """
@@ -24,8 +24,8 @@ REASON_CHARS_MAX: Final = 300
 def status_text(
     status: DaemonStatus, sections: Sequence[StatusSection[Any]], *, shows_all: bool = False
 ) -> str:
-    """Return positions, lags, states and problems as aligned text; unless ``shows_all``, only the deviations
-    of many projections (``summary``).
+    """Return positions, lags, states and problems as aligned text. Unless ``shows_all``, omits projections
+    without a deviation if there are many (``summary``).
     """
     status, summary = (status, "") if shows_all else summarise(status, sections)
     blocks = [
@@ -88,7 +88,7 @@ def _projection_row(view: ProjectionView) -> tuple[str, ...]:
 
 
 def _stages(status: DaemonStatus) -> str:
-    """Return where the time of the last event went, if the text has only one projection."""
+    """Return how long each stage of the last event took, if the text has only one projection."""
     if len(status.projections) != 1 or (stages := status.projections[0].stages) is None:
         return ""
     parts = ", ".join(f"{name.removesuffix('_s')} {each:.3f} s" for name, each in asdict(stages).items())
@@ -120,7 +120,7 @@ def _problems(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> s
 
 
 def _quarantined(view: ProjectionView) -> list[str]:
-    """Return a line for each quarantined table with its reason, and the command that releases it below."""
+    """Return two lines for each quarantined table: its reason, and the command that releases it."""
     failures = {failure.table: failure for failure in view.failures}
     lines = []
     for table in view.quarantined:
@@ -137,7 +137,7 @@ def _quarantined(view: ProjectionView) -> list[str]:
 
 
 def _needs_operator(status: DaemonStatus) -> str:
-    """Return everything that needs an operator, each with its reason, its command and its runbook."""
+    """Return the states that need an operator, each with its reason, its command and its runbook."""
     if not status.needs_operator:
         return ""
     count = number_text(len(status.needs_operator))
@@ -146,7 +146,7 @@ def _needs_operator(status: DaemonStatus) -> str:
 
 
 def card_text(action: OperatorAction, now_s: float) -> str:
-    """Return one state that needs an operator: since when and why, its command and its runbook."""
+    """Return the text of a state that needs an operator: start, reason, command and runbook."""
     since = "" if action.since_s is None else f", for {duration_text(now_s - action.since_s)}"
     reason = shorten(with_addresses(action.reason), REASON_CHARS_MAX, placeholder=" ...")
     return "\n".join(
@@ -160,7 +160,7 @@ def card_text(action: OperatorAction, now_s: float) -> str:
 
 
 def _wrap(text: str, indent: str = "") -> str:
-    """Return a line folded at the last column, but not within a word; further lines have an indentation."""
+    """Return a line wrapped at the last column, but not within a word; further lines are indented."""
     return fill(
         text,
         COLUMNS,

@@ -1,4 +1,4 @@
-"""The Go compiler of the machine, for components whose authors publish no binaries.
+"""Runs the machine's Go compiler, for components whose authors publish no binaries.
 
 Go's own settings (``GOPROXY``) decide where modules come from. Checksums in this repository pin everything
 that is built, so Go does not consult its checksum database. During a build, the sources and Go's cache are
@@ -17,7 +17,7 @@ from dev.stack.errors import FetchFailed, Missing
 
 
 def check_go(oldest: tuple[int, int], what: str) -> None:
-    """Raise Missing if Go is absent or older than ``oldest``; the error names ``what`` Go must build."""
+    """Raise Missing if Go is absent or older than ``oldest``. The error names ``what`` Go has to build."""
     newer = f"Go {oldest[0]}.{oldest[1]} or newer is required"
     if shutil.which("go") is None:
         raise Missing(f"{newer} to build {what}: install it")

@@ -2,9 +2,9 @@
 
 A lock (``locks/*.lock``) lists jars as ``group:artifact:version[:classifier] sha256``, one per line, sorted
 and without an address; ``maven_repository`` finds the repository. An artifact of another type is named as
-``group:artifact:version@zip``. A jar gets its final name only by a rename after its checksum was verified, so
-everything in the cache is complete. An interrupted download resumes where it stopped. Several processes may
-fetch at once: the part file of each jar is locked.
+``group:artifact:version@zip``. A jar gets its final name only by a rename after its checksum has been
+verified, so every file in the cache is complete. An interrupted download resumes where it stopped. Several
+processes may fetch at once: the part file of each jar is locked.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ def cache_dir() -> Path:
 
 
 def read_lock(name: str, directory: Path = LOCKS) -> tuple[Jar, ...]:
-    """Return the jars of ``locks/<name>.lock`` in their order, which is that of the class path."""
+    """Return the jars of ``locks/<name>.lock`` in the order of the class path."""
     return parse_lock((directory / f"{name}.lock").read_text(), name)
 
 
 def parse_lock(text: str, name: str) -> tuple[Jar, ...]:
-    """Parse a lock;
-    raise FetchFailed if a line is not ``group:artifact:version[:classifier] sha256`` or is repeated.
+    """Parse a lock.
+
+    Raises FetchFailed if a line is not ``group:artifact:version[:classifier] sha256`` or is repeated.
     """
     jars: dict[str, Jar] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -104,8 +105,8 @@ def fetch(
 ) -> int:
     """Download the missing jars into the cache; return their number.
 
-    ``progress`` is called with the new bytes of a jar, from several threads. Raises FetchFailed, which names
-    the jar, if the repository does not have it, does not respond in four attempts, or sends different
+    Calls ``progress`` with the number of new bytes of a jar, from several threads. Raises FetchFailed, which
+    names the jar, if the repository does not have it, does not respond in four attempts, or sends different
     content.
     """
     root = (cache or cache_dir()) / "jars"

@@ -1,4 +1,5 @@
-"""Writes ``locks/<name>.lock`` from ``locks/<name>.pom.xml``. It needs Maven; the locks themselves do not.
+"""Writes ``locks/<name>.lock`` from ``locks/<name>.pom.xml``. Only writing a lock needs Maven, using it does
+not.
 
 Maven resolves the versions of a class path (for Kafka with all transitive dependencies). The lock records its
 choice and the checksums of the downloaded jars.

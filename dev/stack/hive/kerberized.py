@@ -1,5 +1,5 @@
-"""Hive 4.2 with Kerberos: metastores that demand it of their clients,
-and SQL engines that log in with a ticket or a delegation token.
+"""Hive 4.2 with Kerberos: metastores that require it, and SQL engines that log in with a ticket or a
+delegation token.
 
 All of them are Hive's own programs, in a realm of ``Kdc``. ::
 
@@ -35,8 +35,8 @@ _GROUPS: Final = "hive=hive;tideline=tideline;writer=writer"
 class KerberizedMetastore(Metastore):
     """The metastore.
 
-    ``protection`` is Hadoop's: authentication, integrity, privacy, or several of them. Hadoop's settings
-    among ``extra`` are in its own file as well, because Hadoop reads no other.
+    ``protection`` is Hadoop's setting: authentication, integrity, privacy, or several of them. Settings of
+    Hadoop in ``extra`` are written to Hadoop's own file as well, because Hadoop reads no other.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class KerberizedMetastore(Metastore):
         self._hadoop = hadoop
 
     def last_event_id(self) -> int:
-        """Return the id of the newest event in the log; the process must have a login for this metastore."""
+        """Return the id of the newest event in the log. This process must be logged in for this metastore."""
         with closing(Client(self.uri)) as client:
             return client.current_event_id()
 
     @property
     def uri(self) -> str:
-        """The address for clients; the principal has the same host."""
+        """The address for clients. The principal contains the same host."""
         return f"thrift://{HOST}:{self.port}"
 
     def prepare(self) -> None:
@@ -82,16 +82,16 @@ class KerberizedMetastore(Metastore):
         write_conf(self._hadoop_conf, self._hadoop, ("core-site.xml",))
 
     def environment(self) -> dict[str, str]:
-        """Name the realm's configuration."""
+        """Return the variable that names the realm's configuration."""
         return super().environment() | {"JAVA_TOOL_OPTIONS": java_options(self._kdc.config)}
 
     def check_ready(self) -> None:
-        """Ready when it accepts connections; calls need a login."""
+        """Check that it accepts connections; calls would need a login."""
         socket.create_connection((HOST, self.port), timeout=1).close()
 
 
 class KerberizedEngine(SqlEngine):
-    """The SQL engine. It logs in as ``WRITER``, or with a delegation token in a file of Hadoop's form.
+    """The SQL engine. It logs in as ``WRITER``, or with a delegation token in a file of Hadoop's format.
 
     MapReduce runs only with a token: with Kerberos, Hadoop needs native libraries that no artifact contains.
     """
@@ -111,7 +111,7 @@ class KerberizedEngine(SqlEngine):
             self.settings = _without_kerberos(self.settings)
 
     def environment(self) -> dict[str, str]:
-        """Name the realm's configuration, and the ticket or the token."""
+        """Return the variables that name the realm's configuration, and the ticket or the token."""
         credentials = (
             {"KRB5CCNAME": str(self._kdc.log_in(WRITER, self._kdc.keytab_of("writer")))}
             if self._token_file is None
@@ -122,8 +122,8 @@ class KerberizedEngine(SqlEngine):
 
 
 class KerberizedCluster(HiveCluster):
-    """A cluster whose SQL engine logs in with the token in ``token_file``. If you use the engine, write the
-    file first.
+    """A cluster whose SQL engine logs in with the token in ``token_file``. Write this file before you use the
+    engine.
     """
 
     def __init__(self, directory: Path, kdc: Kdc) -> None:
@@ -134,7 +134,7 @@ class KerberizedCluster(HiveCluster):
 
 
 class KerberizedStack(Stack):
-    """Kafka, a source and a target; clients of both clusters must log in."""
+    """Kafka, a source and a target. Clients of both clusters must log in."""
 
     source: KerberizedCluster
     target: KerberizedCluster

@@ -1,10 +1,10 @@
-"""Metastores of older Hive versions, 2.3 and 3.1, for tests of the client:
-one process each, with embedded Derby and without a SQL engine.
+"""Metastores of Hive 2.3 and 3.1 for tests of the client, each a process with embedded Derby and without a
+SQL engine.
 
 Their jars are pinned in separate locks (``hive2.lock``, ``hive3.lock``), which only their tests fetch. Both
-run on the Java that runs Hive 4. Hive's test mode (``hive.in.test``) makes them create the transaction
-tables, which the object mapping lacks, so no schema script is needed. ``ClusterSettings(hive="3.1")`` is a
-complete cluster of Hive 3.1, with SQL and compactions.
+run on the Java that runs Hive 4. In Hive's test mode (``hive.in.test``), they create the transaction tables,
+which the object mapping lacks, so no schema script is needed. ``ClusterSettings(hive="3.1")`` is a complete
+cluster of Hive 3.1, with SQL and compactions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 class OldMetastore(Component):
     """A metastore of Hive "2.3" or "3.1", with or without its notification log.
 
-    Derby stores at most 32 KB of an event; without the log, partitions can be added in batches of thousands.
+    Derby stores events of at most 32 KB, so only without the log can a client add partitions in batches of
+    thousands.
     """
 
     def __init__(self, directory: Path, version: str, *, has_log: bool = True) -> None:
@@ -58,14 +59,14 @@ class OldMetastore(Component):
         settings.write_conf(self.conf, self.properties(), ("hive-site.xml", "metastore-site.xml"))
 
     def properties(self) -> Properties:
-        """Return every setting under the names of both Hive versions, which ignore each other's."""
+        """Return every setting under the names of both Hive versions, each of which ignores the other's."""
         database = Database.derby(self.directory / "db")
         both = {
             "schema.verification": "false",
             "event.db.notification.api.auth": "false",
             "warehouse.dir": f"file:{self.directory}/warehouse",
             "client.capability.check": "false",  # test mode would require a capability that no client has
-            # Hive's own class is in the jar of the compiler; these tests use no partition filters
+            # Hive's own class is in the jar of its compiler, and these tests use no partition filters
             "expression.proxy": f"{_METASTORE}.DefaultPartitionExpressionProxy",
         }
         if self.has_log:
@@ -87,7 +88,7 @@ class OldMetastore(Component):
         }
 
     def command(self) -> list[str]:
-        """Hive's own server; it finds its configuration on the class path."""
+        """The command of Hive's own server, which finds its configuration on the class path."""
         paths = os.pathsep.join(map(str, [self.conf, *locate_jars(self.jars)]))
         return [
             str(find_java()),
@@ -104,7 +105,7 @@ class OldMetastore(Component):
         ]
 
     def check_ready(self) -> None:
-        """Ready when it returns the last event id of the notification log."""
+        """Check that it returns the last event id of the notification log."""
         with socket.create_connection((HOST, self.port), timeout=1):
             pass  # Thrift itself would log every refused connection
         transport = TTransport.TBufferedTransport(TSocket.TSocket(HOST, self.port))

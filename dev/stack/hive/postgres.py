@@ -1,4 +1,4 @@
-"""A PostgreSQL server as the database of one metastore, for the duration of a block."""
+"""Runs a PostgreSQL server as the database of one metastore, for the duration of a block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dev.stack.servers.databases import DATABASE, HOST, PASSWORD, USER, PostgreS
 
 @contextmanager
 def open_postgres() -> Iterator[Database]:
-    """Start the server in a directory that its user can reach; it does not run as root."""
+    """Run the server in a directory that its user can read, because it does not run as root."""
     with (
         tempfile.TemporaryDirectory(prefix="tideline-postgres-", ignore_cleanup_errors=True) as directory,
         PostgreSQL(Path(directory)) as server,

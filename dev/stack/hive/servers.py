@@ -49,9 +49,7 @@ class HiveProcess(Component):
         self.conf = self.directory / f"conf-{name}"
 
     def environment(self) -> dict[str, str]:
-        """Point to the configuration by environment variables;
-        only Hive 3.1 also reads it from the class path.
-        """
+        """Return the variables with the configuration's path. Only Hive 3.1 also reads the class path."""
         configured = [self.conf] if self.settings.hive == HIVE_3 else []
         jars = [*configured, *list_hive_jars(self.settings.hive), *self.settings.jars]
         return {
@@ -61,7 +59,7 @@ class HiveProcess(Component):
         }
 
     def jvm(self, main: str, *arguments: str) -> list[str]:
-        """Return a Java command that works in the directories of this process."""
+        """Return a Java command that writes only to the directories of this process."""
         return [
             str(find_java()),
             *FRUGAL,
@@ -80,7 +78,9 @@ class HiveProcess(Component):
         ]
 
     def _launcher(self) -> list[str]:
-        """Hive 3.1 needs a class loader of a kind that Java itself no longer uses."""
+        """Return the launcher for Hive 3.1, which needs a kind of class loader that Java itself no longer
+        uses.
+        """
         if self.settings.hive != HIVE_3:
             return []
         return ["-cp", str(build_harness(hive=HIVE_3)), "tideline.stack.Launcher"]
@@ -123,11 +123,11 @@ class Metastore(HiveProcess):
             done.touch()
 
     def command(self) -> list[str]:
-        """Hive's own server."""
+        """The command of Hive's own server."""
         return self.jvm("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port))
 
     def check_ready(self) -> None:
-        """Ready when it returns the last event id of the notification log."""
+        """Check that it returns the last event id of the notification log."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=1):
             pass  # Thrift itself would log every refused connection
         self.last_event_id()
@@ -154,8 +154,8 @@ class Metastore(HiveProcess):
             transport.close()
 
     def _create_schema(self) -> None:
-        """Create the schema.
-        A Derby database is created once per machine and then copied, which saves seconds.
+        """Create the schema. A Derby database is created once per machine and then copied, which saves
+        seconds.
         """
         database = self.directory / "db"
         if self.database != Database.derby(database):
@@ -229,11 +229,11 @@ class SqlEngine(HiveProcess):
         settings.write_conf(self.conf, properties, ("hive-site.xml",))
 
     def command(self) -> list[str]:
-        """The server of this project, which runs Hive's driver."""
+        """The command of this project's server, which runs Hive's driver."""
         return self.jvm("tideline.stack.SqlServer", self.host, str(self.port))
 
     def check_ready(self) -> None:
-        """Ready when it runs a query."""
+        """Check that it runs a query."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=1):
             pass
         try:

@@ -1,8 +1,8 @@
-"""The settings of one Hive cluster, for the metastore and for the SQL engine, as data.
+"""The settings of one Hive cluster as data, for the metastore and for the SQL engine.
 
 There are two files, because a metastore that sees ``hive.metastore.uris`` would become a client of itself.
-Both contain the same values for shared settings. Where Hive has two names for a setting (MetastoreConf and
-HiveConf), both are given: the threads of the compactor read the second name, and if the values differ, each
+Both contain the same values for shared settings. If Hive has two names for a setting (MetastoreConf and
+HiveConf), both are set: the threads of the compactor read the second name, and if the values differ, each
 closes the database connections of the other.
 """
 
@@ -25,10 +25,10 @@ HOUSEKEEPING = ",".join(
     f"{_SERVICES}.{task}"
     for task in ("AcidHouseKeeperService", "AcidTxnCleanerService", "CompactionHouseKeeperService")
 )
-# Two MapReduce jobs in one process disturb each other: see the class.
+# Two MapReduce jobs in one process interfere with each other: see the class.
 ONE_JOB_AT_A_TIME = "tideline.stack.OneJobAtATime"
 _LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
-# Otherwise a drop and a call of a transaction can hang: see the class.
+# Otherwise, a drop and a call of a transaction can block each other: see the class.
 DROPS_IN_TURN = {
     "metastore.transactional.event.listeners": f"tideline.stack.DropsInTurn$Before,{_LISTENER}",
     "metastore.event.listeners": "tideline.stack.DropsInTurn$After",
@@ -67,12 +67,12 @@ class Database:
 
     @property
     def kind(self) -> str:
-        """``derby`` or ``postgres``, as Hive names its scripts."""
+        """``derby`` or ``postgres``, as in the names of Hive's scripts."""
         return "derby" if self.url.startswith("jdbc:derby:") else "postgres"
 
     @classmethod
     def derby(cls, directory: Path) -> Database:
-        """Return an embedded database, which one process at a time can use."""
+        """Return an embedded database, which only one process at a time can use."""
         return cls(f"jdbc:derby:;databaseName={directory};create=true")
 
     @classmethod
@@ -163,8 +163,8 @@ def build_metastore_properties(
 
 
 def build_engine_properties(layout: Layout, metastore_uri: str, settings: ClusterSettings) -> Properties:
-    """Return the settings of the SQL engine:
-    MapReduce in its own process, polling every 50 ms instead of Hive's second.
+    """Return the settings of the SQL engine: MapReduce runs in its process, and is polled every 50 ms instead
+    of every second.
     """
     return {
         **_shared(layout, settings),
@@ -227,7 +227,7 @@ def _local_execution(layout: Layout) -> Properties:
         "hive.exec.post.hooks": ONE_JOB_AT_A_TIME,
         "hive.exec.failure.hooks": ONE_JOB_AT_A_TIME,
         "mapreduce.local.map.tasks.maximum": "1",
-        # A map task that fails before its reducer (a statement of the random histories) never returns this
+        # A map task that fails before its reducer (a statement of the random histories) never frees this
         # memory and a thread.
         "mapreduce.task.io.sort.mb": "1",
         "hadoop.tmp.dir": f"{layout.tmp}/hadoop",
@@ -256,8 +256,8 @@ def _compactor(settings: ClusterSettings) -> Properties:
 
 
 def _compaction_in_metastore(layout: Layout, settings: ClusterSettings) -> Properties:
-    """Return the settings with which the metastore of Hive 3.1 compacts: its worker runs jobs, and is a
-    client of SQL.
+    """Return the settings with which the metastore of Hive 3.1 compacts: its worker runs MapReduce jobs and
+    SQL.
     """
     return {
         "metastore.compactor.worker.threads": "1" if settings.compactor else "0",
@@ -294,7 +294,7 @@ def render(properties: Mapping[str, str]) -> str:
 
 
 def write_conf(directory: Path, properties: Mapping[str, str], names: tuple[str, ...]) -> None:
-    """Write the properties to every given file name, and the log settings next to them."""
+    """Write the properties to all named files, and the log settings next to them."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in names:
         (directory / name).write_text(render(properties))

@@ -1,6 +1,6 @@
 """A client of the SQL engine: one ``Session`` is one Hive session.
 
-Rows are text as Hive prints it (``NULL`` for null), because tests compare both clusters with each other. Each
+Rows contain Hive's text output (``NULL`` for null), because tests compare both clusters with each other. Each
 result also lists the notification events that were logged while the statement ran, so that a test can check
 what a statement causes. If several sessions are active, the events of the others are included.
 """
@@ -51,7 +51,7 @@ class Result:
 
 
 class Session:
-    """One connection and one Hive session; for one thread at a time."""
+    """One connection and one Hive session. Only one thread at a time may use it."""
 
     def __init__(self, host: str, port: int, timeout_s: float = STATEMENT_TIMEOUT_S) -> None:
         self._socket = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)
@@ -131,8 +131,8 @@ class Session:
 
 
 def _build_failure(sql: str, message: str, code: int) -> SqlFailed:
-    """Take the error number from the message:
-    the code of the driver is 40000 for everything that it cannot compile.
+    """Take the error number from the message, because the driver's code is 40000 for everything that it
+    cannot compile.
     """
     precise = _ERROR_NUMBER.search(message)
     return SqlFailed(message, sql=sql, code=int(precise[1]) if precise else code)

@@ -1,3 +1,3 @@
-"""Components as processes: start, readiness, stop, ports,
-the Java runtime, and cleanup after the owner was killed.
+"""Runs components as processes: start, readiness, stop, ports, the Java runtime, and cleanup after a killed
+owner.
 """

@@ -3,10 +3,10 @@
 Tests kill, restart and inspect several components at once, and nothing may stay behind, even if their owner
 is killed. Plain ``subprocess`` does not provide that. A component therefore:
 
-* starts in its own session, so that ctrl-c concerns only the owner and the whole process group can be stopped
+* starts in its own session, so that Ctrl-C reaches only the owner, and the whole process group can be stopped
   at once;
-* is ready when it responds (``check_ready``), not when a port is open or a time has passed; one that dies
-  early raises with its log;
+* is ready when it responds (``check_ready``), not when a port is open or a time has passed; if it dies early,
+  the start raises an error with the end of its log;
 * leaves ``<name>.pid`` and ``<name>.log`` in its directory, so that another process (``stop_by_pid_file``) or
   the owner watch (``owner_watch``) can stop it, even after the owner was killed with SIGKILL;
 * keeps its port and its data over ``restart``.
@@ -71,12 +71,12 @@ class Component(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The program and its arguments.
-        One of them must contain the path of the directory, by which the process is recognised.
+        """The program and its arguments. One of them must contain the path of the directory, which identifies
+        the process.
         """
 
     def environment(self) -> dict[str, str]:
-        """Variables in addition to those of the owner."""
+        """Environment variables in addition to the owner's."""
         return {}
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Component(ABC):
         self.pid_file.write_text(f"{self._process.pid}\n")
 
     def wait_ready(self) -> None:
-        """Wait until the component is ready; raise ComponentFailed if it died or the time is up."""
+        """Wait until the component is ready; raise ComponentFailed if it died or the time is over."""
         wait_until_ready(self, lambda: self.pid is not None, self.log_tail)
 
     def stop(self) -> None:
@@ -132,7 +132,7 @@ class Component(ABC):
         self.pid_file.unlink(missing_ok=True)
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
-        """The last lines of the log, under its path."""
+        """Return the path of the log and its last lines."""
         try:
             text = self.log.read_text(errors="replace")
         except FileNotFoundError:
@@ -148,8 +148,9 @@ class Component(ABC):
 
 
 def wait_until_ready(component: Component, alive: Callable[[], bool], log_tail: Callable[[], str]) -> None:
-    """Call ``check_ready`` until it succeeds;
-    raise ComponentFailed if the component died or the time is up.
+    """Call ``check_ready`` until it succeeds.
+
+    Raises ComponentFailed if the component died or the time is over.
     """
     deadline = time.monotonic() + component.start_timeout_s
     while True:
@@ -173,9 +174,8 @@ def end_group(
 ) -> None:
     """Signal the process group and wait until its leader has ended; send SIGKILL after ``timeout_s``.
 
-    A leader that has ended is not signalled, because its process id may have been reused. A child is always
-    reaped. Otherwise Python would warn when it collects the process object, at some later and unrelated
-    moment.
+    A leader that has ended gets no signal, because its process id may have been reused. A child is always
+    reaped; otherwise Python would print a warning when it collects the process object at some later moment.
     """
     waits_s = {sign: timeout_s} | {signal.SIGKILL: KILLED_S}
     for each, wait_s in waits_s.items():
@@ -218,8 +218,8 @@ def _wait_for_end(pid: int, timeout_s: float, child: subprocess.Popen[bytes] | N
 def stop_by_pid_file(pid_file: Path, timeout_s: float = Component.stop_timeout_s) -> bool:
     """Stop a component that another process started; return False if it has already ended.
 
-    The process id may have been reused. Only a process whose command line names the directory of the pid file
-    is stopped.
+    The process id may have been reused, so this stops only a process whose command line names the directory
+    of the pid file.
     """
     pid = running_pid(pid_file)
     if pid is not None:

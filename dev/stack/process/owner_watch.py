@@ -23,7 +23,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 
 
 class OwnerWatch:
-    """The owner's end of the pipe: the stack runs as long as it is open."""
+    """The owner's end of the pipe. The stack runs as long as it is open."""
 
     def __init__(self, directory: Path) -> None:
         self._process = subprocess.Popen(
@@ -35,7 +35,7 @@ class OwnerWatch:
         )
 
     def dismiss(self) -> None:
-        """End the watch and leave the stack running."""
+        """End the watch, and leave the stack running."""
         self._process.kill()
         self.close()
 

@@ -1,7 +1,7 @@
-"""Free ports that stay free.
+"""Chooses free ports that other programs do not take while a server restarts.
 
-The kernel assigns ports of its ephemeral range (32768 and above) to outgoing connections, so such a port may
-be taken while a server restarts. Ports are therefore chosen below that range.
+The kernel assigns ports of its ephemeral range (32768 and above) to outgoing connections, so this module
+chooses ports below that range.
 """
 
 from __future__ import annotations

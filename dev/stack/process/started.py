@@ -1,4 +1,4 @@
-"""Servers as context managers: started when the block begins, and stopped at its end, even after an error."""
+"""Servers as context managers: they start when the block begins, and stop at its end, even after an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Started(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start everything, or nothing: a start that fails leaves no process."""
+        """Start all processes; if one does not start, leave none running."""
 
     @abstractmethod
     def stop(self) -> None:

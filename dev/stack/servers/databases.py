@@ -6,10 +6,10 @@ They are not part of the default stack. The programs come from system packages (
     with MariaDB(directory) as server:
         server.url  # mysql://tideline:...@127.0.0.1:PORT/tideline
 
-Both refuse to run as root. Started by root, they run as the users of their packages (``mysql``, ``postgres``)
-through ``setpriv``, which becomes the server. (``runuser`` would stay between them, and would kill the server
-two seconds after a request to stop.) Both run without syncing, because test data need not survive the
-machine.
+Both refuse to run as root. If root starts them, they run as the users of their packages (``mysql``,
+``postgres``) through ``setpriv``, which replaces itself with the server. (``runuser`` would remain as its
+parent, and kill the server two seconds after a stop request.) Both run without syncing, because test data
+need not survive a crash of the machine.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class DatabaseServer(Component):
         return f"{self.scheme}://{USER}@{HOST}:{self.port}/{DATABASE}"
 
     def as_account(self, *command: str) -> list[str]:
-        """Return the command; as root, wrap it to run as the user of the server."""
+        """Return the command; if this process is root, wrapped to run as the user of the server."""
         if os.getuid() != 0:
             return list(command)
         group = pwd.getpwnam(self.account).pw_gid
         return ["setpriv", f"--reuid={self.account}", f"--regid={group}", "--init-groups", "--", *command]
 
     def give_directory(self) -> None:
-        """Create the directory; as root, give it to the user of the server, who must be able to reach it."""
+        """Create the directory; if this process is root, make the server's user its owner."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if os.getuid() == 0:
             account = pwd.getpwnam(self.account)
@@ -135,7 +135,7 @@ class MariaDB(DatabaseServer):
             self.initialise(self.as_account(install, *options, "--skip-test-db"))
 
     def command(self) -> list[str]:
-        """The server in the foreground."""
+        """The command of the server in the foreground."""
         return self.as_account(
             self.program("mariadbd"),
             "--no-defaults",
@@ -151,7 +151,7 @@ class MariaDB(DatabaseServer):
         )
 
     def check_ready(self) -> None:
-        """Ready when the user can log in and run a query."""
+        """Check that the user can log in and run a query."""
         import pymysql
 
         try:
@@ -182,7 +182,7 @@ class PostgreSQL(DatabaseServer):
         super().__init__("postgresql", directory, port)
 
     def prepare(self) -> None:
-        """Create the data directory once, with the user as its first one."""
+        """Create the data directory once, with the user as the first user of the server."""
         initdb = self.program("initdb")
         self.give_directory()
         if (self.data / "PG_VERSION").is_file():
@@ -198,7 +198,7 @@ class PostgreSQL(DatabaseServer):
         self._end(signal.SIGINT)
 
     def command(self) -> list[str]:
-        """The server in the foreground."""
+        """The command of the server in the foreground."""
         settings = {
             "port": self.port,
             "listen_addresses": HOST,
@@ -210,7 +210,7 @@ class PostgreSQL(DatabaseServer):
         return self.as_account(self.program("postgres"), "-D", str(self.data), *options)
 
     def check_ready(self) -> None:
-        """Ready when the user can log in; creates the database if it does not exist."""
+        """Check that the user can log in. Creates the database if it does not exist."""
         import psycopg
 
         login = psycopg.conninfo.make_conninfo(

@@ -1,8 +1,8 @@
 """HBase in one directory: master, region server and ZooKeeper in one JVM, the Thrift gateway in another.
 
 It serves the tests of the partition index and is not part of the default stack, which needs its memory for
-Hive. Its files are on the local file system: a power failure may lose data, a killed process does not, and
-only the latter is tested. ::
+Hive. Its files are on the local file system: a power failure may lose data, but a killed process does not,
+and tests only kill processes. ::
 
     with HBase(directory) as hbase:
         happybase.Connection("127.0.0.1", hbase.port)
@@ -38,7 +38,7 @@ _MORE_OPENS = [
 
 
 class _Process(Component):
-    """Common parts of both processes: the class path and the configuration directory."""
+    """The common parts of both processes: the class path and the configuration directory."""
 
     heap_mb = 256
     main: tuple[str, ...] = ()
@@ -58,11 +58,11 @@ class _Process(Component):
         (self.conf / "log4j.properties").write_text(LOG4J)
 
     def environment(self) -> dict[str, str]:
-        """The class path, with the configuration in front."""
+        """Return the class path, which begins with the configuration."""
         return {"CLASSPATH": os.pathsep.join(map(str, [self.conf, *locate_jars(read_lock("hbase"))]))}
 
     def command(self) -> list[str]:
-        """One of HBase's own servers."""
+        """The command of one of HBase's own servers."""
         options = [*FRUGAL, *OPENS, *_MORE_OPENS, f"-Xmx{self.heap_mb}m", f"-Dhbase.log.dir={self.directory}"]
         return [str(find_java()), *options, *self.main]
 
@@ -77,12 +77,12 @@ class HBaseServer(_Process):
         super().__init__("hbase", directory, _build_properties(directory.resolve(), zookeeper_port))
 
     def check_ready(self) -> None:
-        """Ready when its log says so; only the gateway has clients, and it waits for the master."""
+        """Check that its log says so. Only the gateway has clients, and it waits for the master."""
         if "Master has completed initialization" not in self.log.read_text(errors="replace"):
             raise TimeoutError("the master is still starting")
 
     def prepare(self) -> None:
-        """Prepare as for both, and start a new log, because readiness is read from it."""
+        """Also start a new log, because ``check_ready`` reads the log."""
         super().prepare()
         self.log.unlink(missing_ok=True)
 
@@ -97,7 +97,7 @@ class HBaseGateway(_Process):
         self.main = ("org.apache.hadoop.hbase.thrift.ThriftServer", *serve)
 
     def check_ready(self) -> None:
-        """Ready when it returns the names of the tables."""
+        """Check that it returns the names of the tables."""
         with socket.create_connection((HOST, self.port), timeout=1):
             pass
         import happybase
@@ -111,8 +111,8 @@ class HBaseGateway(_Process):
 
 
 class HBase(Started):
-    """Both processes,
-    started one after the other and stopped with the ``with`` block or with the owning process.
+    """Both processes. They start one after the other, and stop at the end of the ``with`` block or of the
+    owning process.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -128,7 +128,7 @@ class HBase(Started):
         return self.gateway.port
 
     def start(self) -> None:
-        """Start both; raise ComponentFailed with the end of the log of one that does not start."""
+        """Start both; if one does not start, raise ComponentFailed with the end of its log."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._owner_watch = OwnerWatch(self.directory)
         try:

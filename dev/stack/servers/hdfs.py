@@ -55,7 +55,7 @@ class HadoopProcess(Component):
         jars = _list_jars()
         if find_missing(jars):
             fetch(jars, find_repository())
-        # The jars of Maven contain no pages; without the directories the HTTP servers do not start.
+        # The jars of Maven contain no web pages. Without their directories, the HTTP servers do not start.
         for name in ("hdfs", "datanode", "static"):
             (self.conf / "webapps" / name / "WEB-INF").mkdir(parents=True, exist_ok=True)
         for file in ("core-site.xml", "hdfs-site.xml"):
@@ -63,17 +63,17 @@ class HadoopProcess(Component):
         (self.conf / "log4j.properties").write_text(LOG4J)
 
     def environment(self) -> dict[str, str]:
-        """The class path, with the configuration in front."""
+        """Return the class path, which begins with the configuration."""
         return {"CLASSPATH": os.pathsep.join(map(str, [self.conf, *locate_jars(_list_jars())]))}
 
     def command(self) -> list[str]:
-        """One of HDFS's own servers."""
+        """The command of one of HDFS's own servers."""
         options = [*FRUGAL, *OPENS, f"-Xmx{HEAP_MB}m", f"-Dhadoop.log.dir={self.directory}"]
         return [str(self.java or find_java()), *options, self.main]
 
 
 class NameNode(HadoopProcess):
-    """The NameNode, formatted at its first start; ready when it answers over HTTP."""
+    """The NameNode, which is formatted at its first start. It is ready when it answers over HTTP."""
 
     def __init__(self, directory: Path, properties: Mapping[str, str]) -> None:
         super().__init__("namenode", NAME_NODE, directory, properties)
@@ -95,8 +95,9 @@ class NameNode(HadoopProcess):
             raise ComponentFailed(f"formatting the NameNode failed. {self.log_tail()}")
 
     def live_data_nodes(self) -> int:
-        """Return how many DataNodes have registered;
-        raise OSError or TimeoutError if the NameNode does not answer.
+        """Return how many DataNodes have registered.
+
+        Raises OSError or TimeoutError if the NameNode does not answer.
         """
         address = self.properties["dfs.namenode.http-address"]
         query = "jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
@@ -106,13 +107,13 @@ class NameNode(HadoopProcess):
         return int(beans[0]["NumLiveDataNodes"]) if beans else 0
 
     def check_ready(self) -> None:
-        """Ready when it answers."""
+        """Check that it answers."""
         self.live_data_nodes()
 
 
 class DataNode(HadoopProcess):
-    """A DataNode with addresses and its own directory;
-    ready when the NameNode has registered ``number`` of them.
+    """A DataNode with its own addresses and directory. It is ready when the NameNode has registered
+    ``number`` DataNodes.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class DataNode(HadoopProcess):
         self._number = number
 
     def check_ready(self) -> None:
-        """Ready when the NameNode has registered it and those before it."""
+        """Check that the NameNode has registered this DataNode and those before it."""
         if self._name_node.live_data_nodes() < self._number:
             raise TimeoutError("the NameNode has not registered the DataNode yet")
 
@@ -152,7 +153,7 @@ class Hdfs(Started):
         return f"hdfs://{HOST}:{self.port}"
 
     def start(self) -> None:
-        """Start all; raise ComponentFailed with the end of the log of one that does not start."""
+        """Start all processes; if one does not start, raise ComponentFailed with the end of its log."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._owner_watch = OwnerWatch(self.directory)
         try:
@@ -166,8 +167,8 @@ class Hdfs(Started):
             raise
 
     def administer(self, tool: str, *arguments: str) -> str:
-        """Run one of HDFS's command line programs and return its output;
-        raise ComponentFailed with it if it fails.
+        """Run one of HDFS's command line programs and return its output; if it fails, raise ComponentFailed
+        with its output.
         """
         return run_tool(self.name_node, tool, *arguments)
 
@@ -182,7 +183,7 @@ class Hdfs(Started):
 
 
 def build_properties(directory: Path, port: int) -> dict[str, str]:
-    """Return the settings of servers that keep their data below ``directory``; ``port`` is the NameNode's."""
+    """Return the settings of servers with their data below ``directory``; ``port`` is the NameNode's."""
     return {
         "fs.defaultFS": f"hdfs://{HOST}:{port}",
         "hadoop.tmp.dir": f"{directory}/scratch",
@@ -210,8 +211,9 @@ def _build_own_addresses(directory: Path) -> dict[str, str]:
 
 
 def run_tool(node: NameNode, tool: str, *arguments: str) -> str:
-    """Run one of HDFS's command line programs with the configuration of ``node``;
-    raise ComponentFailed if it fails.
+    """Run one of HDFS's command line programs with the configuration of ``node``.
+
+    Raises ComponentFailed if it fails.
     """
     done = subprocess.run(
         [*node.command()[:-1], tool, *arguments],

@@ -66,7 +66,7 @@ class HdfsPair(Started):
         return f"hdfs://{SERVICE}"
 
     def start(self) -> None:
-        """Start all three; raise ComponentFailed with the end of the log of one that does not start."""
+        """Start all three; if one does not start, raise ComponentFailed with the end of its log."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._owner_watch = OwnerWatch(self.directory)
         first, second = self.name_nodes.values()
@@ -85,7 +85,7 @@ class HdfsPair(Started):
             raise
 
     def activate(self, name: str) -> None:
-        """Make a NameNode active; the other one must be stopped or on standby."""
+        """Make a NameNode active. The other one must be stopped or on standby."""
         run_tool(self.name_nodes["nn1"], ADMIN, "-transitionToActive", "--forceactive", name)
 
     def deactivate(self, name: str) -> None:

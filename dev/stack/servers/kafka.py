@@ -52,7 +52,7 @@ class Kafka(Component):
             self._format()
 
     def command(self) -> list[str]:
-        """Kafka's own server."""
+        """The command of Kafka's own server."""
         return self._jvm("kafka.Kafka", str(self.directory / "server.properties"))
 
     def environment(self) -> dict[str, str]:
@@ -60,7 +60,7 @@ class Kafka(Component):
         return {"CLASSPATH": os.pathsep.join(map(str, locate_jars(read_lock("kafka"))))}
 
     def check_ready(self) -> None:
-        """Ready when it responds to a metadata request with a broker."""
+        """Check that its response to a metadata request contains a broker."""
         from confluent_kafka import KafkaException  # missing in the container that runs the server
         from confluent_kafka.admin import AdminClient
 
@@ -136,7 +136,8 @@ ONE_BROKER = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # A killed broker can register again only when its session has expired: after 2 s instead of 9 s.
+    # A killed broker can register again only when its session has expired, with this setting after 2 s
+    # instead of 9 s.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "300",
     "num.network.threads": "2",

@@ -59,9 +59,9 @@ class Kdc(Component):
             self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", secrets.token_hex(16))
 
     def write_config(self, name: str, *, clock_skew_s: int | None = None) -> Path:
-        """Write a configuration of the realm for a program, and return it.
+        """Write a configuration of the realm for a program, and return its path.
 
-        The clocks of others may differ by ``clock_skew_s``; with -1 every clock differs too much.
+        Other clocks may differ by ``clock_skew_s``; with -1, every clock differs too much.
         """
         skew = "" if clock_skew_s is None else f" clockskew = {clock_skew_s}\n"
         config = self.directory / name
@@ -80,7 +80,7 @@ class Kdc(Component):
         return [self._find("krb5kdc"), "-n", "-P", str(self.directory / "krb5kdc.pid")]
 
     def environment(self) -> dict[str, str]:
-        """Where the configuration and the libraries are."""
+        """Return the variables that name the configuration and the libraries."""
         libraries = os.pathsep.join(map(str, self._root.glob("usr/lib/*-linux-gnu")))
         unpacked = {"LD_LIBRARY_PATH": libraries} if self._root != Path("/") else {}
         return {
@@ -90,7 +90,7 @@ class Kdc(Component):
         }
 
     def check_ready(self) -> None:
-        """Ready when it accepts connections."""
+        """Check that it accepts connections."""
         socket.create_connection((HOST, self.port), timeout=1).close()
 
     def keytab_of(self, principal: str) -> Path:
@@ -100,8 +100,8 @@ class Kdc(Component):
         return self._keytabs[principal]
 
     def export(self, *principals: str) -> Path:
-        """Create principals and return a keytab with all of them;
-        each has a new key, so its earlier keytabs are invalid.
+        """Create principals and return a keytab with all of them. Each gets a new key, so its earlier keytabs
+        become invalid.
         """
         keytab = self.directory / f"{secrets.token_hex(4)}.keytab"
         for principal in principals:
@@ -110,13 +110,13 @@ class Kdc(Component):
         return keytab
 
     def log_in(self, principal: str, keytab: Path, *options: str) -> Path:
-        """Return a cache with a ticket of ``principal``; ``options`` are those of ``kinit``."""
+        """Return a cache with a ticket of ``principal``; ``options`` go to ``kinit``."""
         cache = self.directory / f"{secrets.token_hex(4)}.cache"
         self._run("kinit", "-c", str(cache), "-k", "-t", str(keytab), *options, principal)
         return cache
 
     def modify(self, principal: str, *options: str) -> None:
-        """Change a principal; ``options`` are those of ``modprinc``."""
+        """Change a principal; ``options`` go to ``modprinc``."""
         self._run("kadmin.local", "-r", REALM, "modprinc", *options, principal)
 
     def count_logins(self, principal: str) -> int:

@@ -1,4 +1,4 @@
-"""Hadoop's key server (KMS), with which HDFS has encryption zones: one JVM.
+"""Hadoop's key server (KMS), which HDFS needs for encryption zones: one JVM.
 
 Its keys are in a file, and every user may use them. ::
 
@@ -28,7 +28,7 @@ OPERATIONS: Final = ("MANAGEMENT", "GENERATE_EEK", "DECRYPT_EEK", "READ")
 
 
 class _KeyServerProcess(HadoopProcess):
-    """Ready when it lists its keys."""
+    """The process of the key server. It is ready when it lists its keys."""
 
     def __init__(self, directory: Path) -> None:
         self.port = free_port()
@@ -47,7 +47,7 @@ class _KeyServerProcess(HadoopProcess):
         (self.conf / "kms-acls.xml").write_text(render_site(rights))
 
     def command(self) -> list[str]:
-        """The server finds its settings by system properties."""
+        """The command of the server, with the system properties that name its settings."""
         program, *rest = super().command()
         return [
             program,
@@ -58,7 +58,7 @@ class _KeyServerProcess(HadoopProcess):
         ]
 
     def check_ready(self) -> None:
-        """Ready when it answers."""
+        """Check that it answers."""
         address = f"http://{HOST}:{self.port}/kms/v1/keys/names?user.name=tideline"
         # S310: a fixed scheme
         with urllib.request.urlopen(address, timeout=READY_TIMEOUT_S) as answer:  # noqa: S310
@@ -73,7 +73,7 @@ class KeyServer(Started):
         self.settings = {"hadoop.security.key.provider.path": f"kms://http@{HOST}:{self.process.port}/kms"}
 
     def start(self) -> None:
-        """Start it; raise ComponentFailed with the end of its log."""
+        """Start the server; if it does not start, raise ComponentFailed with the end of its log."""
         try:
             self.process.start()
         except BaseException:
@@ -86,7 +86,9 @@ class KeyServer(Started):
 
 
 def list_client_jars() -> tuple[Path, ...]:
-    """Return the jars that Hive needs in addition to its own to use files in zones; HDFS has fetched them."""
+    """Return the jars that Hive needs, in addition to its own, for files in encryption zones. HDFS has
+    fetched them.
+    """
     return tuple(locate_jars(jar for jar in read_lock("hdfs") if "bouncycastle" in jar.coordinates))
 
 

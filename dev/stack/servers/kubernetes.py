@@ -1,5 +1,5 @@
-"""The API server of Kubernetes with its store, etcd, in one directory;
-without scheduler, controllers or kubelets.
+"""The API server of Kubernetes and its store, etcd, in one directory, without scheduler, controllers or
+kubelets.
 
 It stores and validates objects, authenticates service accounts and authorizes them by roles. It runs no pods.
 It serves the tests of flat tables whose executors are pods, and is not part of the default stack. ::
@@ -7,9 +7,8 @@ It serves the tests of flat tables whose executors are pods, and is not part of 
     with Kubernetes(directory) as cluster:
         cluster.url, cluster.authority, cluster.token  # address, certificate, and token of an administrator
 
-Both programs are built once per machine by Go (ten minutes of one core) and kept in the cache.
-``locks/kubernetes`` is a Go module that pins them: its ``go.sum`` has the checksums of everything that they
-are built from.
+Go builds both programs once per machine (ten minutes of one core), and the cache keeps them.
+``locks/kubernetes`` is a Go module that pins them: its ``go.sum`` has the checksums of all dependencies.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Etcd(Component):
 
     @property
     def url(self) -> str:
-        """Its address for clients."""
+        """The address of the store for clients."""
         return f"http://{HOST}:{self.port}"
 
     def prepare(self) -> None:
@@ -59,7 +58,7 @@ class Etcd(Component):
         build_programs()
 
     def command(self) -> list[str]:
-        """One member, which does not wait for its disk."""
+        """The command of a single member that does not wait for its disk."""
         peers = f"http://{HOST}:{self._peers}"
         options = {
             "--data-dir": str(self.directory / "data"),
@@ -72,14 +71,14 @@ class Etcd(Component):
         return [str(build_programs() / "etcd"), *_join(options), "--unsafe-no-fsync"]
 
     def check_ready(self) -> None:
-        """Ready when its health check succeeds."""
+        """Check that its health endpoint reports success."""
         # S310: a fixed scheme
         urllib.request.urlopen(f"{self.url}/health", timeout=READY_TIMEOUT_S).close()  # noqa: S310
 
 
 class ApiServer(Component):
-    """The API server: TLS with its own certificate,
-    tokens of service accounts, roles, and an audit log of all requests.
+    """The API server, with its own TLS certificate, tokens of service accounts, roles, and an audit log of
+    all requests.
     """
 
     def __init__(self, directory: Path, etcd: Etcd) -> None:
@@ -100,7 +99,7 @@ class ApiServer(Component):
 
     @property
     def audit(self) -> Path:
-        """A JSON line for each request that was answered: user, verb, object and status."""
+        """The audit log: a JSON line for each answered request, with user, verb, object and status."""
         return self.directory / "audit.log"
 
     def prepare(self) -> None:
@@ -112,7 +111,7 @@ class ApiServer(Component):
         (self.directory / "audit.yaml").write_text(AUDIT_POLICY)
 
     def command(self) -> list[str]:
-        """A server for one machine, which does not register itself among the endpoints."""
+        """The command of a server for one machine, which does not register itself as an endpoint."""
         key = str(self.directory / "service-accounts.key")
         options = {
             "--etcd-servers": self._etcd.url,
@@ -133,7 +132,7 @@ class ApiServer(Component):
         return [str(build_programs() / "kube-apiserver"), *_join(options)]
 
     def check_ready(self) -> None:
-        """Ready when its own checks succeed."""
+        """Check that its own checks succeed."""
         if not self.authority.exists():
             raise TimeoutError("it has not made its certificate yet")
         request = urllib.request.Request(  # noqa: S310 - a fixed scheme
@@ -148,7 +147,7 @@ class ApiServer(Component):
 
 
 class Kubernetes(Started):
-    """Both processes, stopped with the ``with`` block or with the owning process."""
+    """Both processes. They stop at the end of the ``with`` block or of the owning process."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()
@@ -178,7 +177,7 @@ class Kubernetes(Started):
 
 
 def build_programs() -> Path:
-    """Return the directory with both programs; build them if they are not in the cache.
+    """Return the directory with both programs, after building them if they are not in the cache.
 
     Raises Missing if Go is absent or too old, FetchFailed if a module cannot be downloaded, is not the pinned
     one, or does not compile.
@@ -201,7 +200,9 @@ def build_programs() -> Path:
 
 
 def _version_flags() -> str:
-    """The version that the server reports; without it, clients take it for a development version."""
+    """Return the build flags with the version that the server reports. Without them, clients assume a
+    development version.
+    """
     major, minor, _ = VERSION.split(".")
     values = {
         "gitVersion": f"v{VERSION}",

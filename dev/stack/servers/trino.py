@@ -1,5 +1,5 @@
-"""Trino: one server with Hive catalogs, each at a metastore URI.
-Its archives, 540 MB, are fetched and unpacked on first use.
+"""Trino: one server with Hive catalogs, each at a metastore URI. Its archives, 540 MB, are fetched and
+unpacked on first use.
 
 It needs Java 24. The pinned wheel is older, because Hive's Hadoop client does not work with that version.
 """
@@ -46,8 +46,8 @@ hive.non-managed-table-writes-enabled=true
 
 
 class Trino(Component):
-    """A coordinator that is its own worker.
-    ``catalogs`` maps the names of Hive catalogs to the URIs of their metastores.
+    """A coordinator that is its own worker. ``catalogs`` maps the names of Hive catalogs to the URIs of their
+    metastores.
     """
 
     start_timeout_s = 500.0  # 20 s on an idle machine
@@ -60,7 +60,7 @@ class Trino(Component):
 
     @property
     def home(self) -> Path:
-        """The unpacked archives, which all clones share."""
+        """The directory with the unpacked archives, which all clones of the repository share."""
         return cache_dir() / "trino" / self.archives[0].sha256[:12]
 
     def prepare(self) -> None:
@@ -90,7 +90,7 @@ class Trino(Component):
             part.rename(self.home)
 
     def command(self) -> list[str]:
-        """Trino's own server, with the JVM's options that it requires."""
+        """The command of Trino's own server, with the JVM options that it requires."""
         return [
             str(find_newer_java(OLDEST_JAVA)),
             "-Xmx1g",
@@ -113,14 +113,14 @@ class Trino(Component):
         ]
 
     def check_ready(self) -> None:
-        """Ready when it says that it has started."""
+        """Check that it reports that it has started."""
         with urlopen(f"http://{HOST}:{self.port}/v1/info", timeout=5) as answer:
             if json.load(answer)["starting"]:
                 raise TimeoutError("the server is starting")
 
     def run(self, catalog: str, statement: str) -> list[list[Any]]:
-        """Run a statement in a catalog and return its rows;
-        raise ValueError with Trino's message if it fails.
+        """Run a statement in a catalog and return its rows; if it fails, raise ValueError with Trino's
+        message.
         """
         request = Request(  # noqa: S310 - this machine
             f"http://{HOST}:{self.port}/v1/statement",
@@ -131,7 +131,7 @@ class Trino(Component):
 
 
 def _pages(request: Request | str | None) -> Iterator[list[list[Any]]]:
-    """Read an answer, which Trino sends in pages that name the next one."""
+    """Yield the pages of an answer; each page has the address of the next one."""
     while request is not None:
         with urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
             page = json.load(answer)
@@ -142,7 +142,7 @@ def _pages(request: Request | str | None) -> Iterator[list[list[Any]]]:
 
 
 def unpack_jars(archive: Path, target: Path) -> None:
-    """Copy the jars of an archive into a directory: those in ``lib`` of a tarball, and all of a zip file."""
+    """Copy the jars of an archive into a directory: those in ``lib`` of a tarball, or all of a zip file."""
     target.mkdir(parents=True, exist_ok=True)
     for name, content in _jars_in(archive):
         with content, (target / name.rpartition("/")[2]).open("wb") as out:

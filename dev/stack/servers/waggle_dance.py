@@ -1,5 +1,5 @@
-"""Waggle Dance, a proxy for the metastore's protocol written in Java:
-the rival of the endpoint's benchmark. Its jars are fetched on first use.
+"""Waggle Dance, a proxy for the metastore's protocol in Java: the rival in the endpoint's benchmark. Its jars
+are fetched on first use.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ primary-meta-store:
 
 
 class WaggleDance(Component):
-    """A proxy in front of one metastore.
-    ``latency`` is how long it waits for the metastore, in milliseconds.
+    """A proxy in front of one metastore. ``latency`` is the time in milliseconds for which it waits for the
+    metastore.
     """
 
     start_timeout_s = 240.0  # 15 s on an idle machine
@@ -54,7 +54,7 @@ class WaggleDance(Component):
         return {"CLASSPATH": os.pathsep.join(map(str, locate_jars(self.jars)))}
 
     def command(self) -> list[str]:
-        """Return its own server, with the JVM's default collector and compilers."""
+        """Return the command of Waggle Dance, with the JVM's default collector and compilers."""
         return [
             str(find_java()),
             *OPENS,
@@ -66,6 +66,6 @@ class WaggleDance(Component):
         ]
 
     def check_ready(self) -> None:
-        """Ready when it accepts connections."""
+        """Check that it accepts connections."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=1):
             pass

@@ -1,5 +1,4 @@
-"""YARN in one directory: a ResourceManager and a NodeManager,
-one JVM each, of the Hadoop version that Spark contains.
+"""YARN in one directory: a ResourceManager and a NodeManager, one JVM each, with Spark's version of Hadoop.
 
 It serves the tests of flat tables and copy jobs whose executors are containers, and is not part of the
 default stack. ::
@@ -34,7 +33,7 @@ PACKAGE: Final = "org.apache.hadoop.yarn.server"
 
 
 class _Process(Component):
-    """Common parts of both processes."""
+    """The common parts of both processes."""
 
     def __init__(
         self,
@@ -62,11 +61,11 @@ class _Process(Component):
         (self.conf / "log4j.properties").write_text(LOG4J)
 
     def environment(self) -> dict[str, str]:
-        """The class path, with the configuration in front."""
+        """Return the class path, which begins with the configuration."""
         return {"CLASSPATH": os.pathsep.join(map(str, [self.conf, *locate_jars(read_lock("yarn"))]))}
 
     def command(self) -> list[str]:
-        """One of YARN's own servers."""
+        """The command of one of YARN's own servers."""
         options = [*FRUGAL, *OPENS, f"-Xmx{HEAP_MB}m", f"-Dyarn.log.dir={self.directory}"]
         return [str(find_java()), *options, self.main]
 
@@ -80,27 +79,27 @@ class _Process(Component):
 
 
 class ResourceManager(_Process):
-    """The ResourceManager; ready when it answers over HTTP."""
+    """The ResourceManager. It is ready when it answers over HTTP."""
 
     def check_ready(self) -> None:
-        """Ready when it answers."""
+        """Check that it answers."""
         self.metrics()
 
 
 class NodeManager(_Process):
-    """The only node; ready when the ResourceManager has registered it."""
+    """The only node. It is ready when the ResourceManager has registered it."""
 
     def check_ready(self) -> None:
-        """Ready when the cluster has an active node."""
+        """Check that the cluster has an active node."""
         if self.metrics()["activeNodes"] < 1:
             raise TimeoutError("the ResourceManager has not registered the NodeManager yet")
 
 
 class Yarn(Started):
-    """Both processes, stopped with the ``with`` block or with the owning process.
+    """Both processes. They stop at the end of the ``with`` block or of the owning process.
 
-    ``file_system`` are the settings of the default file system, such as those of an HDFS; without them it is
-    the local disk.
+    ``file_system`` are the settings of the default file system, for example of an HDFS. By default, it is the
+    local disk.
     """
 
     def __init__(self, directory: Path, file_system: Mapping[str, str] | None = None) -> None:
@@ -120,7 +119,7 @@ class Yarn(Started):
         return self.resource_manager.conf
 
     def start(self) -> None:
-        """Start both; raise ComponentFailed with the end of the log of one that does not start."""
+        """Start both; if one does not start, raise ComponentFailed with the end of its log."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._owner_watch = OwnerWatch(self.directory)
         try:
@@ -140,7 +139,7 @@ class Yarn(Started):
 
 
 def build_properties(directory: Path) -> dict[str, str]:
-    """Return the settings of servers with free ports that keep their data below ``directory``."""
+    """Return the settings of servers with free ports and their data below ``directory``."""
     manager, node = "yarn.resourcemanager", "yarn.nodemanager"
     addresses = [
         f"{manager}.address",

@@ -1,9 +1,9 @@
 """Directories of query files, and the position of every file-based source.
 
 The position has one entry for each existing file: its size at the last reading, the number of bytes of text
-read, and the source's notes (such as the user of its application). The position drops entries of removed
-files, so it grows only with the directory; history servers keep theirs small by deleting old files. The
-source opens a file again only if its size has changed.
+read, and the source's notes (such as the user of its application). Entries of removed files are dropped, so
+the position is only as large as the directory; history servers delete old files to keep their directories
+small. The source opens a file again only if its size has changed.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class DirectoryPosition:
         return json.dumps({"files": files}, separators=(",", ":"))
 
     def entry(self, name: str) -> FileEntry:
-        """Return the entry of a file; it is created if necessary."""
+        """Return the entry of a file, after creating it if necessary."""
         return self.entries.setdefault(name, FileEntry())
 
     def keep_only(self, names: set[str]) -> None:
-        """Drop the entries of all other files, which have been removed."""
+        """Keep only the entries of these files; the others have been removed."""
         for name in self.entries.keys() - names:
             del self.entries[name]
 
@@ -88,7 +88,8 @@ class Directory:
         return cls(root, file_systems)
 
     def files(self) -> list[tuple[str, Location, int]]:
-        """Return name below the root, location and size of every file, ordered by name, without hidden files.
+        """Return the name below the root, the location and the size of every file except hidden ones, ordered
+        by name.
 
         Raises NotFound if the directory does not exist, and LimitExceeded beyond FILES_MAX files or DEPTH_MAX
         levels.
@@ -109,8 +110,9 @@ class Directory:
         return (self.file_systems.of(location).stat(location).mtime_ns or 0) // 1_000_000_000
 
     def read(self, location: Location, size_bytes_max: int) -> bytes:
-        """Return the content of a file;
-        raise LimitExceeded if it is longer, NotFound if it has been removed.
+        """Return the content of a file.
+
+        Raises LimitExceeded if it is too long, NotFound if it has been removed.
         """
         parts, size = [], 0
         for chunk in self.chunks(location):

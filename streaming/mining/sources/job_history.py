@@ -1,8 +1,8 @@
-"""Job history of MapReduce: one configuration file for each job,
-in which Hive stores the query (``hive.query.string``).
+"""Reads the job history of MapReduce: Hive stores the query in each job's configuration file
+(``hive.query.string``).
 
-The files are untrusted input. The XML reader therefore accepts configuration files only, and refuses document
-types and with them all entities. Newer Hive versions write the query URL-encoded, which shows in a text
+The files are untrusted input. The XML reader therefore accepts only configuration files, and refuses document
+types, which excludes all entities. Newer Hive versions write the query URL-encoded, which shows in a text
 without blanks. A query with several jobs appears in the file of each job under the same ``hive.query.id``,
 and counts once.
 """
@@ -37,8 +37,9 @@ _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def parse_properties(document: bytes) -> dict[str, str]:
-    """Return the properties of a configuration file that mining needs;
-    raise BadInput for any other document.
+    """Return the properties of a configuration file that mining needs.
+
+    Raises BadInput for any other document.
     """
     reader = _Properties()
     parser = expat.ParserCreate()
@@ -99,7 +100,7 @@ class JobHistorySource:
 
 
 def _is_known(query_id: str, query_ids: OrderedDict[str, None]) -> bool:
-    """Whether this run has read another job of the same query. Remembers the query."""
+    """Whether this run has already read a job of the same query. Remembers the query."""
     if not query_id:
         return False
     is_known = query_id in query_ids

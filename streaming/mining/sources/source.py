@@ -2,8 +2,8 @@
 
 A source yields batches. Each batch carries the position after it, stored in the same transaction as the
 batch's keys. After a crash the source continues from the recorded position, so it counts nothing twice and
-omits nothing. It skips an unreadable input, and counts it as dead, with its reason: one broken file must not
-block all later ones.
+omits nothing. It skips an unreadable input and counts it as dead, with the reason, because one broken file
+must not block all later ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Event logs of Spark: the physical plan of every query, and the statement if the application has one.
+"""Reads Spark's event logs: the physical plan of every query, and its statement if there is one.
 
 Logs are files of JSON lines, plain or compressed with zstd: one file for each application, or a directory of
-rolling files. Their names end in ``.inprogress`` while the application runs. Reading continues at its stop,
-in whole lines only.
+rolling files. Their names end in ``.inprogress`` while the application runs. Each pass continues where the
+last one stopped, and reads only complete lines.
 
 The field ``description`` contains a statement only if the query comes from one of Spark's SQL shells or
 servers; for a program it is ``collect at job.py:4``. The plan always contains the expressions. Mining reads
@@ -124,8 +124,8 @@ class SparkEventLogSource:
                 held, is_skipping = b"", True
 
     def _text(self, name: str, location: Location, size: int) -> Iterator[bytes]:
-        """Yield the decompressed text. An incomplete stream simply ends:
-        its application may still be writing it.
+        """Yield the decompressed text. It ends early for an incomplete stream, which the application may
+        still be writing.
         """
         chunks = self.directory.chunks(location)
         if name.endswith(_UNREAD):
@@ -178,12 +178,14 @@ def _is_statement(description: str) -> bool:
 
 
 def _final_name(name: str) -> str:
-    """Return the name of a log after its application has ended."""
+    """Return the name that a log has after its application has ended."""
     return name.removesuffix(_RUNNING)
 
 
 def _user_of_siblings(files_read: DirectoryPosition, name: str) -> str:
-    """Return the application's user for a later file of a rolling log: only the first file contains it."""
+    """Return the application's user for a later file of a rolling log, because only the first file contains
+    it.
+    """
     directory, _, _ = name.rpartition("/")
     if "eventlog_v2_" not in directory:
         return ""
@@ -194,7 +196,7 @@ def _user_of_siblings(files_read: DirectoryPosition, name: str) -> str:
 
 
 class _Chunks(io.RawIOBase):
-    """Chunks of bytes as a file object, for pyarrow."""
+    """Presents chunks of bytes as a file object, for pyarrow."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         super().__init__()
@@ -213,7 +215,7 @@ class _Chunks(io.RawIOBase):
 
 
 def _limit(pieces: Iterator[bytes], name: str, size: int) -> Iterator[bytes]:
-    """Yield ``pieces`` of the file of this size; raise LimitExceeded if they are far longer."""
+    """Yield the decompressed ``pieces`` of a file of this size; raise LimitExceeded if far longer."""
     limit, unpacked = max(UNPACKED_BYTES_MIN, EXPANSION_MAX * size), 0
     for piece in pieces:
         unpacked += len(piece)

@@ -1,4 +1,4 @@
-"""SQL files: a directory of dashboards, reports and scheduled jobs kept in a repository.
+"""Reads SQL files: a directory of dashboards, reports and scheduled jobs kept in a repository.
 
 A file counts once a day as long as it exists. If it counted only once, the keys of a report that has not been
 edited for a month would seem unused. With ``is_standing=False`` a file counts when it changes, at the time of

@@ -1,8 +1,8 @@
 """Standard input: for single queries, and for sources that Tideline does not support directly.
 
-The first character determines the form: JSON lines ``{"query": …, "user": …, "at": …}``, and SQL, whose
-statements end with a semicolon at the end of a line. There is no position: a text given twice counts twice,
-on the same day and for the same user.
+The first character shows the form: JSON lines ``{"query": …, "user": …, "at": …}``, or SQL, whose statements
+end with a semicolon at the end of a line. There is no position: a text given twice counts twice, on the same
+day and for the same user.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class StandardInputSource:
             yield self._read_sql(statement, number)
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield lines; of a line that is too long, only the beginning."""
+        """Yield lines; if a line is too long, only its beginning."""
         is_rest = False
         while line := self.stream.readline(LINE_BYTES + 1):
             if not is_rest:

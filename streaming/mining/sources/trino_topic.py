@@ -1,10 +1,10 @@
-"""Query events of Trino from Kafka, as its event listener writes them to ``completed-event`` topics.
+"""Reads query events from the ``completed-event`` topics of Trino's event listener for Kafka.
 
-The position consists of the offsets by partition. The key log stores it together with the keys, instead of a
-consumer group. A run reads up to the end that the topic had when the run began.
+The position consists of the offsets by partition. The key log stores it together with the keys, so no
+consumer group is needed. A run reads up to the offset at which the topic ended when the run began.
 
-If the topic was truncated beyond the position or created again, the source reads it from its first record. It
-reports a dead input with the code ``gap``, because the queries in between are lost.
+If the topic was truncated beyond the position, or was created again, the source reads it from its first
+record. It reports a dead input with the code ``gap``, because the queries in between are lost.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _format_origin(message: Message) -> str:
 
 
 def _take(consumer: Consumer) -> list[Message]:
-    """Return the records that have arrived, up to the limits of a batch; wait for the first one."""
+    """Wait for the first record; return the records that have arrived, up to the limits of a batch."""
     messages: list[Message] = []
     size_bytes = 0
     while len(messages) < RECORDS_PER_BATCH and size_bytes < BYTES_PER_BATCH:
@@ -196,7 +196,7 @@ def _take(consumer: Consumer) -> list[Message]:
 
 
 def _parse_position(position: str | None, topic: str, source: str) -> dict[int, int]:
-    """Read a position, unless it belongs to another topic."""
+    """Return the offsets of a position; none if it belongs to another topic."""
     if position is None:
         return {}
     try:

@@ -1,9 +1,8 @@
-"""Expressions: follows the values of expressions through names,
-casts, fields and calls, back to a raw column.
+"""Expressions: traces values through names, casts, fields and calls back to a raw column.
 
-A value is followed as long as it is part of the event: renamed, cast, extracted by a JSON function, or
-accessed by a dot or a bracket. Any other expression ends the trace, and its operands count as used.
-``queries`` walks a query inside an expression, and passes in the function for it.
+A value is traced as long as it is part of the event: renamed, cast, extracted by a JSON function, or accessed
+by a dot or a bracket. Any other expression ends the trace, and its operands count as used. ``queries``
+provides the function that walks a query inside an expression.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _OPERATORS: Final = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, e
 
 
 class ExpressionReader:
-    """Reads the expressions of one script.
-    ``visit_query`` walks a query inside an expression, all of whose columns are used.
+    """Reads the expressions of one script. ``visit_query`` walks a query inside an expression and marks all
+    its columns as used.
     """
 
     def __init__(
@@ -50,11 +49,11 @@ class ExpressionReader:
         self._visit_query = visit_query
 
     def visit(self, node: exp.Expr, scope: Scope) -> None:
-        """Walk an expression whose value is used."""
+        """Walk an expression, and mark its value as used."""
         self._lineage.use(self.value(node, scope))
 
     def visit_children(self, node: exp.Expr, scope: Scope, skipped: Iterable[str] = ()) -> None:
-        """Walk all parts of a node except ``skipped`` and its WITH, read before all others."""
+        """Walk all parts of a node except ``skipped`` and its WITH, which has been read before."""
         for name, part in node.args.items():
             if name == "with_" or name in skipped:
                 continue
@@ -73,8 +72,8 @@ class ExpressionReader:
         return self._lineage.fields(value, parts[used:])
 
     def extract(self, node: exp.Expr, scope: Scope) -> list[Value] | None:
-        """Return a value for each key that a call extracts;
-        None if the node is not a call of a JSON function.
+        """Return a value for each key that a call extracts; None if the node is not a call of a JSON
+        function.
         """
         if (
             not isinstance(node, exp.Anonymous)
@@ -102,9 +101,7 @@ class ExpressionReader:
         return self._visit_path(node, scope) if text is None else parse_path(text, style)
 
     def _chain(self, nodes: Sequence[exp.Expr], scope: Scope) -> Path | Unresolved:
-        """Read members that are separate arguments, up to the first one that is not a text:
-        an array subscript, or computed.
-        """
+        """Read members that are separate arguments, up to the first one that is not a literal text."""
         texts = [text_of(node) for node in nodes]
         end = texts.index(None) if None in texts else len(texts)
         if end < len(texts) and not (end and nodes[end].is_number):
@@ -113,15 +110,15 @@ class ExpressionReader:
         return Path(path.members, ends_in_array=True) if isinstance(path, Path) and end < len(texts) else path
 
     def _visit_path(self, node: exp.Expr, scope: Scope) -> Unresolved:
-        """Walk a path that is not a literal; return why it names no key."""
+        """Walk a path that is not a literal; return the reason why it does not name a key."""
         if node.name == VARIABLE:
             return Unresolved.VARIABLE
         self.visit(node, scope)
         return Unresolved.PATH
 
     def _computed(self, node: exp.Expr, scope: Scope) -> Value:
-        """Read a function or an operator. Unless it is a JSON function,
-        its operands are used and its value cannot be followed.
+        """Read a function or an operator. Unless it is a JSON function, its operands are used and its value
+        cannot be traced.
         """
         if isinstance(node, exp.Query):
             self._visit_query(node, scope)
@@ -179,8 +176,8 @@ class ExpressionReader:
         return self._lineage.below(value, parse_path_array(text) if is_array else parse_operand(text))
 
     def _lambda(self, node: exp.Expr, scope: Scope) -> Value:
-        """Read a lambda, and ``f(json -> 'a' …)``,
-        which sqlglot takes for one whose body begins with a text.
+        """Read a lambda, and ``f(json -> 'a' …)``, which sqlglot takes for a lambda whose body begins with a
+        text.
         """
         operators: list[exp.Expr] = []
         body = node.this
@@ -202,8 +199,8 @@ class ExpressionReader:
         return None
 
     def _cast(self, node: exp.Expr, scope: Scope) -> Value:
-        """Read a cast: of a parsed document to a row (Trino),
-        which has the fields of its type; otherwise it changes no origin.
+        """Read a cast. A parsed document cast to a row (Trino) has the fields of the row type; other casts
+        keep the value's origin.
         """
         value = self.value(node.this, scope)
         schema = _fields_of(node.args["to"]) if value and all(each.is_parsed for each in value) else None
@@ -211,8 +208,8 @@ class ExpressionReader:
 
 
 def text_of(node: exp.Expr) -> str | None:
-    """Return the value of a text written out: quoted in any way, in parentheses, cast, or joined from such
-    texts; None for any other expression.
+    """Return the value of a literal text: quoted in any way, in parentheses, cast, or joined from such texts.
+    None for any other expression.
     """
     if isinstance(node, exp.Literal):
         return node.this if node.is_string else None
@@ -244,8 +241,8 @@ def _schema(arguments: Sequence[exp.Expr]) -> dict[str, Any] | None:
 
 
 def _is_document(value: Value) -> bool:
-    """Whether a value is the raw column itself. It has members in brackets only as a variant or JSON type
-    (Snowflake, BigQuery).
+    """Whether a value is the raw column itself. Only as a variant or JSON type can it have members in
+    brackets (Snowflake, BigQuery).
     """
     return bool(value) and not any(each.members or each.is_parsed for each in value or ())
 

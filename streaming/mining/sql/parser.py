@@ -1,5 +1,5 @@
-"""Parser: sqlglot, configured to keep arguments of JSON functions as written, and to refuse texts that are
-not statements.
+"""The parser: sqlglot, configured to keep the arguments of JSON functions as written, and to refuse other
+texts than statements.
 
 The parser renames JSON functions in the token list first, so that the tree holds their arguments unchanged.
 sqlglot would otherwise parse the paths itself, with different rules: it does not read ``$.0``, and warns if a
@@ -54,7 +54,8 @@ def parse_statements(text: str, dialect: str, functions: Container[str]) -> list
         TypeError,
         KeyError,
     ) as error:
-        # Errors other than SqlglotError are bugs of sqlglot on unusual texts; the scanner accepts every text.
+        # Other errors than SqlglotError are bugs of sqlglot with unusual texts. The scanner reads these
+        # texts.
         raise NotParsed(type(error).__name__) from error
     statements = [each for each in found if each is not None]
     if not all(map(_is_understood, statements)):
@@ -67,8 +68,8 @@ def _leave_path(path: exp.Expr | None) -> exp.Expr | None:
 
 
 def _is_understood(statement: exp.Expr) -> bool:
-    """Whether sqlglot understood a statement, and neither kept it as text (EXPLAIN, CREATE MACRO) nor read a
-    line of code as a formula.
+    """Whether sqlglot understood a statement. It keeps some as text (EXPLAIN, CREATE MACRO), and reads a line
+    of code as a formula.
     """
     if isinstance(statement, exp.Command):
         return not any(

@@ -1,13 +1,13 @@
-"""Scripts and queries: walks statement by statement,
-and determines the columns of each SELECT, UNION and source in FROM.
+"""Scripts and queries: walks one statement after another, and determines the columns of each SELECT, UNION
+and source in FROM.
 
 ``ScriptReader`` handles the effects of a statement on later ones (USE, a view that it creates), and the
 tables of statements that are not queries (MERGE, UPDATE, Hive's FROM … INSERT). ``QueryReader`` returns the
-columns of a query as a ``Source``. The caller decides whether they are used: a text from which an outer query
-only extracts keys is not itself a key.
+columns of a query as a ``Source``. The caller decides whether the columns are used: if an outer query only
+extracts keys from a column, the column itself is not a requested key.
 
-``scopes`` resolves names, not sqlglot. Its own qualification requires a schema, rewrites the tree and costs
-more than parsing.
+``scopes`` resolves names instead of sqlglot, whose own qualification requires a schema, rewrites the tree and
+takes longer than parsing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from streaming.mining.templates import VARIABLE
 
 
 _LATER: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
-"""Parts of a SELECT read separately."""
+"""Parts of a SELECT that are read separately."""
 
 
 class QueryReader:
-    """Reads the queries of one script. ``database`` applies to table names without one; USE changes it."""
+    """Reads the queries of one script. ``database`` is the current database for table names without one; USE
+    changes it.
+    """
 
     def __init__(
         self, tables: RawTables, functions: Mapping[str, JsonFunction], lineage: Lineage, database: str
@@ -42,7 +44,7 @@ class QueryReader:
         self._lineage = lineage
 
     def visit(self, node: exp.Expr, scope: Scope) -> None:
-        """Walk a query whose columns are all used: the query of a statement, or one inside an expression."""
+        """Walk a query and mark all its columns as used: a statement's query, or one inside an expression."""
         for value in self.query(node, scope.queries, scope).everything(self._lineage):
             self._lineage.use(value)
 
@@ -115,7 +117,7 @@ class QueryReader:
         return derived
 
     def _star_sources(self, node: exp.Expr, scope: Scope) -> list[Source]:
-        """Return the sources that ``*`` or ``t.*`` stands for; ``struct.*`` counts as a use of the struct."""
+        """Return the sources that ``*`` or ``t.*`` stands for. ``struct.*`` counts as a use of the struct."""
         if isinstance(node, exp.Column) and node.table:
             parts = [part.name for part in node.parts[:-1]]
             source = scope.sources.get(tuple(part.lower() for part in parts))
@@ -252,8 +254,9 @@ class ScriptReader:
         self._queries.expressions.visit_children(node, scope, skipped=self._sources_of(node, scope))
 
     def _sources_of(self, node: exp.Expr, scope: Scope) -> tuple[str, ...]:
-        """Add the tables of a statement that is not a query to the scope;
-        return the names of the parts that held them.
+        """Add the tables of a statement that is not a query to the scope.
+
+        Returns the names of the parts that contain them.
         """
         if isinstance(node, exp.MultitableInserts):
             parts: tuple[str, ...] = ("source",)

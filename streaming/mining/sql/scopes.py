@@ -16,7 +16,7 @@ from streaming.mining.model import RawTable, Unresolved
 
 
 class Source:
-    """A source in FROM whose columns are unknown or do not come from a raw table."""
+    """A source in FROM whose columns are unknown, or do not come from a raw table."""
 
     # ARG002, PLR6301: the shape of all sources
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:  # noqa: ARG002, PLR6301
@@ -24,7 +24,7 @@ class Source:
         return False, ()
 
     def everything(self, lineage: Lineage) -> Iterator[Value]:  # noqa: ARG002, PLR6301 - likewise
-        """Yield every column of ``*`` that may come from a raw table."""
+        """Yield every column in ``*`` that may come from a raw table."""
         return iter(())
 
 
@@ -48,7 +48,9 @@ class RawSource(Source):
 
 @dataclass(slots=True)
 class DerivedSource(Source):
-    """A sub-query or a lateral view: named columns, and sources whose columns it includes with ``*``."""
+    """A sub-query or a lateral view. It has named columns, and the columns of sources that it includes with
+    ``*``.
+    """
 
     columns: list[tuple[str, Value]] = field(default_factory=list)
     stars: list[Source] = field(default_factory=list)
@@ -82,8 +84,8 @@ class UnionSource(Source):
     right: Source
 
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
-        """Return a column by name on each side,
-        or by index on the right if all columns of the left are named.
+        """Return a column by name from both sides; on the right, by its index if all columns of the left are
+        named.
         """
         has, value = self.left.column(name, lineage)
         other = self._matching_value(name, lineage)
@@ -106,8 +108,8 @@ class UnionSource(Source):
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one SELECT.
-    ``parent`` is the enclosing query, for correlated sub-queries and multi-inserts.
+    """The names of one SELECT. ``parent`` is the enclosing query, for correlated sub-queries and
+    multi-inserts.
     """
 
     queries: dict[str, Source]
@@ -118,13 +120,13 @@ class Scope:
     """The SELECT's own columns, which GROUP BY, ORDER BY and (in Spark) later columns may use."""
 
     def add(self, source: Source, *names: tuple[str, ...]) -> None:
-        """Add a source under all ``names``. Without a name, its columns are still visible."""
+        """Add a source under all ``names``. Its columns are visible even without a name."""
         for name in names or ((f"#{len(self.sources)}",),):
             self.sources[name] = source
 
     def resolve(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int]:
-        """Return the value of a dotted name, and the number of parts that name it;
-        the remaining parts are fields.
+        """Return the value of a dotted name, and the number of its parts that name the column; the remaining
+        parts are fields.
         """
         scope: Scope | None = self
         while scope is not None:
@@ -139,7 +141,7 @@ class Scope:
         return list({id(source): source for source in self.sources.values()}.values())
 
     def resolve_here(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int] | None:
-        """Resolve a name in this scope alone; None if nothing in it has the name."""
+        """Resolve a name in this scope only; None if the scope does not have the name."""
         names = [part.lower() for part in parts]
         for length in range(min(3, len(parts) - 1), 0, -1):
             source = self.sources.get(tuple(names[:length]))

@@ -1,7 +1,7 @@
 """The key log: keys, the requests for them, the positions of the sources, and the rules for keys.
 
-The script creates only tables that are missing. MySQL commits each statement, so the next process continues
-after one that was killed.
+The script creates only tables that are missing. MySQL commits each statement, so if a process was killed, the
+next one continues.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Snapshots of flat tables, written by their Spark drivers,
-and the history of their columns, both for display.
+"""Snapshots of flat tables, written by their Spark drivers, and the history of their columns, both for
+display.
 """
 
 from __future__ import annotations

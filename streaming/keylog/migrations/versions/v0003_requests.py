@@ -1,5 +1,4 @@
-"""Requests are called requests:
-``tideline_asked`` becomes ``tideline_request``, and two of its columns are renamed.
+"""Renames the table ``tideline_asked`` to ``tideline_request``, and two of its columns.
 
 MySQL commits each statement, so the script skips steps that an earlier process completed.
 """
