@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_a_condition_of_a_cover_selects_what_the_cover_names_or_is_refused(
         hive.run(f"ALTER TABLE days ADD PARTITION (dt='{day}')")
     catalog, name = make(rules_for(database, columns=("dt",))), f"{database}.days"
 
-    def select(where: str) -> list[str]:
+    def select(where: Literal["in", "or", "between"]) -> list[str]:
         catalog.follow()
         view = TimelinesView(event_id=1, waiting={}, quarantined={}, timelines=catalog.timelines)
         answers = TimelineAnswers([OpenSource("lake", lambda: view)], lambda _: None)
