@@ -5,7 +5,7 @@ error once and then only counts it for a while, so that a metastore that is down
 lines. It masks secrets (``daemon.process.redaction``), including those in tracebacks and in log lines of
 libraries through the standard library.
 
-Context (``loop``, ``projection``, ``event_id``, ``table``) comes from ``structlog.contextvars`` where it is
+Context (``loop``, ``projection``, ``event_id``, ``table``) comes from ``structlog.contextvars`` if it is
 known.
 """
 

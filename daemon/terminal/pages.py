@@ -1,4 +1,4 @@
-"""``tideline docs``: the pages of the documentation, where only the program is installed.
+"""``tideline docs``: the pages of the documentation, even if only the program is installed.
 
 Messages name pages and sections, such as ``docs/runbooks/replica.md#a-table-is-quarantined``,
 and ``tideline docs`` accepts these names as they are. The wheel contains the pages (``daemon/docs``);

@@ -200,7 +200,7 @@ class CoverRange(Query):
     strict: bool = False
     """Whether a missing partition is an error."""
     min_count: bool = False
-    """Whether to use the fewest partitions, where weeks and months overlap."""
+    """Whether to use the fewest partitions if weeks and months overlap."""
     where: Literal["or", "in", "between"] | None = None
     """The form of the SQL condition; none by default."""
     alias: str = ""

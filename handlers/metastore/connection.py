@@ -222,8 +222,8 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
         return self._received > self.limit
 
     def begin(self, deadline: float, *, streams: bool = False) -> None:
-        """Start a call. For one that ``streams`` the limit is higher,
-        and the deadline moves with every byte that arrives.
+        """Start a call. If its answer ``streams``, more bytes are allowed, and the deadline moves with every
+        byte that arrives.
         """
         self._deadline = deadline
         self._silence_s = deadline - time.monotonic() if streams else None

@@ -68,9 +68,7 @@ class TableCache:
         return partition_name in self._locations.get(name, {})
 
     def locations(self, name: str, partition_names: Sequence[str]) -> dict[str, str]:
-        """Return the URIs of those of the named partitions that exist;
-        one call for many that are not cached.
-        """
+        """Return the URIs of the named partitions that exist; one call reads all that are not cached."""
         cached = self._locations.get(name, {})
         uris = {each: cached[each] for each in partition_names if each in cached}
         missing = [each for each in partition_names if each not in cached]

@@ -40,8 +40,8 @@ class FilteringReader(RemoteReader, Protocol):
 
 
 class KeyScan:
-    """Scans of one reader. Reports to ``plans`` how many keys a scan has checked, so that the cache may drop
-    the plan of the filter.
+    """Scans keys for one reader. Reports to ``plans`` how many keys each scan has checked, so that a filter
+    is planned again once its table has outgrown the plan.
     """
 
     def __init__(self, reader: Reader, plans: PlanCache, counts: Counter[str]) -> None:
