@@ -72,6 +72,7 @@ class TableCopies:
             for location, target_uri in self._copy_some(piece, table_root):
                 kept[location].add(target_uri)
         for location, target_uris in kept.items():
+            self._tools.step()
             self._remove_others(location, target_uris)
 
     def _copy_by_job(self, copies: Sequence[_Copy], table_root: str | None) -> None:
