@@ -116,14 +116,14 @@ class FileSecret(SecretStr):
 
     def __init__(self, value: str, path: Path) -> None:
         super().__init__(value)
-        self._path = path
+        self.path = path
 
     def read_again(self) -> str:
         """Return the current content, and mask it in output from now on; the first content if it cannot be
         read.
         """
         try:
-            present = _secret_file(self._path).get_secret_value()
+            present = _secret_file(self.path).get_secret_value()
         except ValueError:
             return self.get_secret_value()
         add_secret(present)

@@ -88,6 +88,8 @@ class PasswordLogin:
     password: str = field(repr=False)
     read_again: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     """Returns the current password, if it is in a file, which may be exchanged at any time."""
+    file: Path | None = None
+    """That file, for messages."""
 
     def present_password(self) -> str:
         """Return the password for a login now."""

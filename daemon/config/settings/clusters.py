@@ -190,8 +190,10 @@ class AuthConfig(Section):
         if self.mechanism == "plain":
             assert self.user is not None, "checked by the section"
             assert self.password is not None, "checked by the section"
-            read_again = self.password.read_again if isinstance(self.password, FileSecret) else None
-            return PasswordLogin(self.user, self.password.get_secret_value(), read_again)
+            password = self.password.get_secret_value()
+            if isinstance(self.password, FileSecret):
+                return PasswordLogin(self.user, password, self.password.read_again, self.password.path)
+            return PasswordLogin(self.user, password)
         assert self.principal is not None, "checked by the section"
         return KerberosLogin(self.principal, self.client_principal, self.keytab, self.protection)
 

@@ -65,7 +65,12 @@ def authenticate(channel: LimitedChannel, login: Login, host: str) -> Frames:
     except LoginFailed as error:
         if isinstance(mechanism, Kerberos):
             mechanism.discard_refused_tickets()
-        error.context.setdefault("host", host)
+        own = (
+            {"user": login.user}
+            if isinstance(login, PasswordLogin)
+            else {"principal": login.service_at(host)}
+        )
+        error.context = {"host": host} | own | error.context
         raise
     return Frames(channel, mechanism.protection[1])
 
@@ -74,11 +79,17 @@ class Plain:
     """The mechanism PLAIN: user and password in one message."""
 
     name: Final = "PLAIN"
-    hint: Final = "Check the user and the password, and look for the reason in the metastore's log."
 
     def __init__(self, login: PasswordLogin) -> None:
         self._login = login
         self._sent = False
+
+    @property
+    def hint(self) -> str:
+        """Where the password is, and whether the daemon finds a new one there."""
+        if self._login.file is None:
+            return "Check the user and the password; restart the daemon after you have changed one of them."
+        return f"Check the user, and write the current password into {self._login.file}."
 
     @property
     def is_complete(self) -> bool:

@@ -74,7 +74,12 @@ MESSAGES: Final[dict[str, tuple[errors.TidelineError, ...]]] = {
     ),
     "daemon.md#a-login-is-refused": (
         errors.LoginFailed(
-            "the metastore refused the login", address="thrift://source-metastore:9083", user="tideline"
+            "the metastore refused the login",
+            host="source-metastore",
+            user="tideline",
+            mechanism="PLAIN",
+            reason="Error validating the login",
+            hint="Check the user, and write the current password into /secrets/metastore.",
         ),
     ),
     "daemon.md#files-cannot-be-read-or-written": (

@@ -66,6 +66,7 @@ def test_a_password_in_a_file_is_read_again_for_each_login_and_masked(
     load_config(write(f", {KERBEROS}", f", {auth}"), {})
     login = login_at("c", 3)
     assert isinstance(login, PasswordLogin)
+    assert login.file == file
     assert login.present_password() == "correct horse"
     file.write_text("battery staple\n")
     assert login.present_password() == "battery staple"

@@ -7,6 +7,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -108,9 +109,18 @@ def test_a_refused_password_is_tried_once_for_a_call_because_servers_lock_accoun
     ):
         client.current_event_id()
     assert failed.value.context["reason"] == "wrong password"
-    assert "password" in failed.value.hint
+    assert failed.value.context["user"] == "tideline"
+    assert "restart" in failed.value.hint
     assert server.attempts == 1
     assert "wrong'" not in str(failed.value)
+
+
+def test_a_refused_password_of_a_file_names_the_file(metastore: RawMetastore, server: Passwords) -> None:
+    login = PasswordLogin("tideline", "wrong", lambda: "wrong too", Path("/secrets/metastore"))
+    with closing(client_of(metastore, login)) as client, pytest.raises(LoginFailed) as failed:
+        client.current_event_id()
+    assert failed.value.hint == "Check the user, and write the current password into /secrets/metastore."
+    assert server.attempts == 1
 
 
 def test_a_login_works_again_once_the_metastore_accepts_it(
