@@ -184,11 +184,10 @@ def expects_rows(source: Metastore, db: str, name: str, root: str) -> bool:
     except NotFound:
         return False
     if not table.partitionKeys:
-        parameters = table.parameters or {}
-        return any(
-            parameters.get(key, "0").isdecimal() and int(parameters[key])
-            for key in _COUNTS & parameters.keys()
-        )
+        counts = {key: value for key, value in (table.parameters or {}).items() if key in _COUNTS}
+        if counts.get("numFiles") == counts.get("totalSize") == "0":
+            counts.pop("numRows", None)
+        return any(value.isdecimal() and int(value) for value in counts.values())
     return any(is_below(each, root) for each in _read_partition_directories(source, db, name))
 
 
@@ -199,7 +198,9 @@ _COUNTS: Final = {
     "spark.sql.statistics.numRows",
     "spark.sql.statistics.totalSize",
 }
-"""Statistics that are above 0 only if a table has files."""
+"""Statistics that are above 0 only if a table has files. ``numRows`` is an exception: SET LOCATION to a
+directory that does not exist resets Hive's other counts, and keeps this one.
+"""
 
 
 def _read_partition_directories(source: Metastore, db: str, table: str) -> Iterable[str]:

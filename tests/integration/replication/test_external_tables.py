@@ -105,6 +105,19 @@ def test_a_table_that_moves_gets_the_files_of_its_new_directory(lake: Lake) -> N
     assert lake.rows("select id from {db}.nomad") == [("2",), ("3",), ("4",)]
 
 
+def test_a_table_that_moves_to_a_directory_that_does_not_exist_is_no_problem(lake: Lake) -> None:
+    lake.run("create external table {db}.emptied (id int) location '{root}/emptied'")
+    lake.run("insert into {db}.emptied values (1), (2)")
+    lake.replica.follow()
+    assert lake.copies.run().is_complete
+    lake.run("alter table {db}.emptied set location '{root}/nowhere'")
+    moved = lake.replica.source.get_table(lake.replica.policy.source_db, "emptied")
+    assert (moved.parameters or {})["numRows"] == "2", "Hive keeps this count"
+    lake.replica.follow()
+    progress = lake.copies.run()
+    assert progress.is_complete, progress.problems
+
+
 def test_rows_of_hive_itself_and_of_others_are_there_once(lake: Lake) -> None:
     """Hive logs its own INSERT with files, and the copy finds the same files: none is there twice."""
     lake.put("shared/other.txt", "2")
