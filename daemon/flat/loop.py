@@ -65,7 +65,7 @@ def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made fro
     return FlatStatus(
         name=name,
         table=table,
-        state=loop.state.value,
+        state=loop.shown_state.value,
         pid=pid,
         batch=progress.batch,
         rows=progress.counts.rows,

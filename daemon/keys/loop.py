@@ -63,7 +63,7 @@ class MinerLoop(ChildLoop):
     def status(self, loop: LoopStatus) -> MiningStatus:
         """Return the status of the miner and its sources. Thread-safe."""
         sources = tuple(self._sources.values())
-        return MiningStatus(loop.state.value, self.pid, sources, loop.problem, loop.code, loop.restarts)
+        return MiningStatus(loop.shown_state.value, self.pid, sources, loop.problem, loop.code, loop.restarts)
 
     def process_event(self, event: Mapping[str, Any]) -> bool:
         """Count the passes of a ``mined`` event. No other event is progress."""

@@ -8,6 +8,7 @@ space or renewed the password. The overview therefore shows these cards first.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,8 +64,8 @@ class BlockedCard:
     runbook: str
 
 
-def make_blocked_cards(status: DaemonStatus, only: str | None = None) -> list[BlockedCard]:
-    """Return the cards of all causes, or of those that stop one loop; the oldest cause first.
+def make_blocked_cards(status: DaemonStatus, only: Container[str] | None = None) -> list[BlockedCard]:
+    """Return the cards of all causes, or of those that stop one of ``only``; the oldest cause first.
 
     States that need an action in Tideline have other cards.
     """
@@ -72,7 +73,7 @@ def make_blocked_cards(status: DaemonStatus, only: str | None = None) -> list[Bl
     by_code: dict[str, list[FailedLoop]] = defaultdict(list)
     for loop in status.blocked_loops:
         is_routine = status.time_s - loop.since_s < ROUTINE_S
-        if loop.name not in listed and not is_routine and only in {None, loop.name}:
+        if loop.name not in listed and not is_routine and (only is None or loop.name in only):
             by_code[loop.code].append(loop)
     return sorted((_make_card(code, loops) for code, loops in by_code.items()), key=lambda card: card.since_s)
 

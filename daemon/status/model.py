@@ -184,6 +184,11 @@ class ProjectionView:
     stages: Stages | None = None
     """How long the stages of the last applied event took."""
 
+    @property
+    def loops(self) -> frozenset[str]:
+        """The loops that it needs to follow: its own, and the relay of its source."""
+        return frozenset({self.name, f"relay:{self.source}"})
+
     def repair_command(self, table: str) -> str:
         """Return the shell command that releases ``table``."""
         return self.repair.format(table=shlex.quote(table))

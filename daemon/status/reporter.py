@@ -142,7 +142,7 @@ class StatusReporter:
         lag_events = _behind(own.relayed_event_id, own.current_event_id)
         return replace(
             own,
-            relay_state=loop.state.value if part.relays else None,
+            relay_state=loop.shown_state.value if part.relays else None,
             lag_events=lag_events,
             lag_s=self._unread_s(own.read_s, now_s)
             if lag_events is None
@@ -223,7 +223,8 @@ class StatusReporter:
 
 def _state(loop: LoopStatus, own: ProjectionStatus) -> str:
     """Return the supervisor's state of the loop, or the projection's own state while the loop runs."""
-    return own.state if loop.state is LoopState.FOLLOWING else loop.state.value
+    state = loop.shown_state
+    return own.state if state is LoopState.FOLLOWING else state.value
 
 
 def _failed_loops(loops: Iterable[LoopStatus]) -> Iterator[FailedLoop]:

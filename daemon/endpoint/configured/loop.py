@@ -120,7 +120,7 @@ class EndpointLoop(ChildLoop):
         reasons = counted.by_label("tideline_endpoint_calls_not_answered_total", "reason")
         return EndpointStatus(
             name=self._source,
-            state=loop.state.value,
+            state=loop.shown_state.value,
             freshness=self._freshness,
             listen=self._address if self.pid is not None else None,
             pid=self.pid,

@@ -77,6 +77,14 @@ class LoopStatus:
     followed_s: float | None = None
     """Monotonic time since which this run follows."""
 
+    @property
+    def shown_state(self) -> LoopState:
+        """The state for operators: a loop that tries again after an error backs off until the error is
+        forgotten.
+        """
+        tries_again = self.problem is not None and self.state in {LoopState.STARTING, LoopState.FOLLOWING}
+        return LoopState.BACKING_OFF if tries_again else self.state
+
 
 _NO_PROBLEM: Final[Mapping[str, object]] = {"problem": None, "code": None, "hint": "", "problem_s": None}
 

@@ -86,7 +86,7 @@ def policy_pages(site: PolicySite) -> Sequence[PageRoute]:
 def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict[str, Any]:
     name = asked.name
     view = find_policy(status, name)
-    needs = [each for each in status.needs_operator if each.object.partition(" ")[0] == view.name]
+    needs = [each for each in status.needs_operator if each.object.partition(" ")[0] in view.loops]
     action = call_policy(name, *_SWITCHES.get(view.state, ("pause", "Pause")))
     retire = call_policy(name, "retire", "Retire")
     tables = PolicyTableList(status, view, name, site.tables(name))
@@ -96,7 +96,7 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
         "name": name,
         "view": view,
         "needs": make_cards(needs),
-        "blocked": make_blocked_cards(status, only=view.name),
+        "blocked": make_blocked_cards(status, only=view.loops),
         "switch": None if view.state in ENDED else action,
         "switch_text": describe_consequence(action),
         "ends": view.state not in {NEW, *ENDED},

@@ -70,6 +70,7 @@ def narrow(
     if not hidden and table is None:
         return status
     sources = {view.source for view in views}
+    loops = frozenset[str]().union(*(view.loops for view in views))
     return replace(
         status,
         projections=tuple(views),
@@ -80,7 +81,7 @@ def narrow(
             for section in sections
             if section.key in status.sections and table is None
         },
-        needs_operator=tuple(each for each in status.needs_operator if _concerns(each.object, shown, table)),
+        needs_operator=tuple(each for each in status.needs_operator if _concerns(each.object, loops, table)),
     )
 
 
@@ -94,10 +95,10 @@ def _of_table(view: ProjectionView, table: str) -> ProjectionView:
     )
 
 
-def _concerns(name: str, projections: Container[str], table: str | None) -> bool:
-    """Whether a state belongs to one of these projections and, if it is a table's state, to this table."""
-    projection, _, of_table = name.partition(" ")
-    return projection in projections and (table is None or of_table in {"", table.lower()})
+def _concerns(name: str, loops: Container[str], table: str | None) -> bool:
+    """Whether a state belongs to one of these loops and, if it is a table's state, to this table."""
+    loop, _, of_table = name.partition(" ")
+    return loop in loops and (table is None or of_table in {"", table.lower()})
 
 
 def _deviates(view: ProjectionView) -> bool:

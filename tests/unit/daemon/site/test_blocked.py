@@ -48,7 +48,7 @@ def test_loops_with_other_reasons_are_shown_with_theirs() -> None:
 
 def test_a_policy_shows_only_the_cause_that_stops_it() -> None:
     found = status(blocked_loops=(blocked("replication:a"), blocked("replication:b", FULL)))
-    (card,) = make_blocked_cards(found, only="replication:b")
+    (card,) = make_blocked_cards(found, only={"replication:b"})
     assert card.fix == FULL.hint
 
 

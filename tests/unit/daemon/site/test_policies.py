@@ -13,8 +13,9 @@ from daemon.consumer.settings import SharingSettings
 from daemon.consumer.shared.window import EventWindow
 from daemon.replica.http.pages import PolicySite
 from daemon.replica.known_tables import KnownTables, LastNames
-from daemon.status.model import ENDED, DaemonStatus
+from daemon.status.model import ENDED, DaemonStatus, FailedLoop
 from handlers.replication.tables.policy_tables import PolicyTables
+from state.errors import LoginFailed
 from state.event_log.positions import Position
 from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import SECTIONS, app_of
@@ -103,6 +104,17 @@ def test_a_policy_shows_only_its_own_trouble() -> None:
     answer = page(site_states.troubled_status, "/policies/geo")
     assert "OutOfMemoryError" in answer.text
     assert "file-lost" not in answer.text
+
+
+def test_a_policy_shows_the_trouble_of_its_source_too() -> None:
+    healthy = site_states.healthy_status()
+    refused = LoginFailed("the metastore refused the login", user="tideline")
+    since_s = healthy.time_s - 60
+    relay = FailedLoop("relay:lake", refused.code, str(refused), since_s, refused.hint)
+    other = replace(relay, name="relay:pond", problem="[login-failed] another source")
+    answer = page(lambda: replace(healthy, blocked_loops=(relay, other)), "/policies/shop")
+    assert "Relay of source lake" in answer.text
+    assert "another source" not in answer.text
 
 
 def test_an_unknown_policy_is_not_found() -> None:

@@ -223,6 +223,27 @@ def test_a_loop_that_backs_off_serves_an_operators_request_and_runs_again() -> N
     assert supervisor.stop(5) == []
 
 
+def test_a_loop_that_tries_again_is_shown_as_backing_off_until_it_makes_progress() -> None:
+    failed, gets_on, shown = list[bool](), threading.Event(), list[LoopState]()
+
+    def run(heartbeat: Heartbeat) -> None:
+        heartbeat.following()
+        shown.append(supervisor.statuses()["a"].shown_state)
+        if not failed:
+            failed.append(True)
+            raise MetastoreUnavailable("away")
+        gets_on.wait(10)
+        heartbeat.progress()
+        heartbeat.stopping.wait(10)
+
+    supervisor, _ = supervise(Job("a", run))
+    supervisor.start()
+    eventually(lambda: shown == [LoopState.FOLLOWING, LoopState.BACKING_OFF])
+    gets_on.set()
+    eventually(lambda: supervisor.statuses()["a"].shown_state is LoopState.FOLLOWING)
+    assert supervisor.stop(5) == []
+
+
 def test_a_loop_that_failed_permanently_runs_again_on_an_operators_request() -> None:
     loop, requested = Scripted(GapDetected("gone"), None), threading.Event()
     supervisor, _ = supervise(Job("a", loop.run, revive=requested.is_set))

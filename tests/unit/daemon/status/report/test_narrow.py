@@ -9,7 +9,7 @@ import pytest
 from daemon.consumer.event_reader import Stages
 from daemon.service.capabilities import all_sections
 from daemon.status.actions import list_actions
-from daemon.status.model import DaemonStatus, ProjectionView
+from daemon.status.model import DaemonStatus, OperatorAction, ProjectionView
 from daemon.status.report.commands import _watch
 from daemon.status.report.summary import narrow
 from daemon.status.report.text import status_text
@@ -49,6 +49,13 @@ def test_a_status_is_narrowed_to_a_policy_and_a_table(
     assert len(narrowed.projections) == views
     assert sorted(action.kind for action in narrowed.needs_operator) == states
     assert ("shop.a" in status_text(narrowed, all_sections())) is ("quarantined-table" in states)
+
+
+def test_a_policy_has_the_states_of_its_relay(status: DaemonStatus) -> None:
+    lost = OperatorAction("lost-events", "relay:lake", "gone", "daemon.md", "tideline gap source lake")
+    other = replace(lost, object="relay:pond")
+    found = narrow(replace(status, needs_operator=(lost, other)), all_sections(), "web", None)
+    assert found.needs_operator == (lost,)
 
 
 def test_an_unknown_policy_is_an_error_that_names_the_known_ones(status: DaemonStatus) -> None:
