@@ -368,8 +368,8 @@ class GapDetected(Inconsistent):
 
     code = "gap"
     default_hint = (
-        "The notification log lost events before Tideline read them: run 'tideline gap policy POLICY' for a "
-        "policy, 'tideline gap source SOURCE' for a relay, and raise the log's time to live."
+        "Skip the lost events: 'tideline gap source SOURCE' for a relay, then 'tideline gap policy POLICY' "
+        "for its policies. To avoid this, raise the log's time to live."
     )
 
 
@@ -430,8 +430,8 @@ class FileLost(Inconsistent):
 
     code = "file-lost"
     default_hint = (
-        "Raise the change manager's retention (metastore.repl.cm.retain), then run 'tideline release "
-        "POLICY TABLE'."
+        "Release the table, which loads it again: 'tideline release POLICY TABLE'. To avoid this, raise the "
+        "change manager's retention (metastore.repl.cm.retain)."
     )
 
 

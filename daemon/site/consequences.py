@@ -37,15 +37,18 @@ _TEXTS: Final = {
         "writes the record to its topic again. Otherwise load the table that it names again."
     ),
     "cross-gap": (
-        "{name} continues after the lost events. It loads tables again that may have changed in between, "
-        "and copies their files."
+        "Policy {name} continues after the lost events. It loads its tables again, and copies their files."
+    ),
+    "sources/cross-gap": (
+        "The relay of source {name} continues after the lost events. Then each policy of the source stops "
+        "there, until you skip them for it as well."
     ),
 }
 
 
 def describe_consequence(action: ActionCall) -> str:
     """Return the effect of an action in words."""
-    *_, name, verb = map(unquote, action.path.split("/"))
+    *_, kind, name, verb = map(unquote, action.path.split("/"))
     tables = action.body.get("tables") or [action.body.get("table", "the table")]
-    text = _TEXTS.get(verb, "The daemon runs the action '{verb}' for {name}.")
+    text = _TEXTS.get(f"{kind}/{verb}") or _TEXTS.get(verb, "The daemon runs the action '{verb}' for {name}.")
     return text.format(name=name, verb=verb, what=f"{', '.join(tables)} of policy {name}")

@@ -12,6 +12,7 @@ from daemon.site.drawing import draw
 from daemon.site.overview import make_cards, overview_values
 from daemon.site.rendering import percent_text, static_files, static_path
 from daemon.site.runbooks import runbook_path
+from daemon.status.action_calls import call_source
 from daemon.status.actions import list_actions
 from daemon.status.history import INTERVAL_S, HistoryPoint
 from daemon.status.model import FailedLoop, ProjectionView, SourceStatus
@@ -67,7 +68,9 @@ def test_each_button_says_what_it_will_do_to_which_object() -> None:
     assert texts["Resume"] == "Policy hr continues from its position. It skips no event."
     assert texts["Release"].startswith("The daemon follows shop.visits of policy shop again.")
     assert texts["Load again"].startswith("The daemon loads geo.regions of policy geo again")
-    assert texts["Skip the lost events"].startswith("web continues after the lost events.")
+    assert texts["Skip the lost events"].startswith("Policy web continues after the lost events.")
+    relay = describe_consequence(call_source("lake", "cross-gap", "Skip the lost events"))
+    assert relay.startswith("The relay of source lake continues after the lost events.")
 
 
 def test_many_policies_are_one_box_in_the_state_of_the_worst() -> None:
