@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr, WithJsonSchema
 
 from daemon.config.section import matching, refused
 from daemon.process.redaction import add_secret, names_secret
@@ -247,7 +247,18 @@ Bootstrap = Annotated[
     str, matching(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*", "must be a comma-separated list of host:port")
 ]
 
-Secret = Annotated[SecretStr, BeforeValidator(_read_secret), WithJsonSchema(_SECRET_SCHEMA)]
+
+def _show_secret(secret: SecretStr) -> str:
+    """Return where the secret is, which an operator needs to exchange it; otherwise a mask."""
+    return f"file {secret.path}" if isinstance(secret, FileSecret) else str(secret)
+
+
+Secret = Annotated[
+    SecretStr,
+    BeforeValidator(_read_secret),
+    PlainSerializer(_show_secret, when_used="json"),
+    WithJsonSchema(_SECRET_SCHEMA),
+]
 
 Options = Annotated[
     _Options,

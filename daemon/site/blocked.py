@@ -8,15 +8,15 @@ space or renewed the password. The overview therefore shows these cards first.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daemon.site.objects import describe_object
+from daemon.site.objects import add_readers, describe_object
 from daemon.site.problem_texts import split_problem
 from daemon.site.runbooks import runbook_path
 from daemon.status.actions import DAEMON
-from daemon.status.model import DaemonStatus, FailedLoop
+from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView
 from state.errors import FilesUnavailable, KafkaUnavailable, LoginFailed, MetastoreUnavailable
 
 
@@ -44,7 +44,7 @@ class BlockedReason:
     message: str
     details: str
     loops: tuple[tuple[str, str], ...]
-    """At most ``SHOWN_MAX``: name, and path of its page."""
+    """At most ``SHOWN_MAX`` loops, and policies that wait for one: name, and path of the page."""
     more: int
     """Further loops."""
 
@@ -75,19 +75,25 @@ def make_blocked_cards(status: DaemonStatus, only: Container[str] | None = None)
         is_routine = status.time_s - loop.since_s < ROUTINE_S
         if loop.name not in listed and not is_routine and (only is None or loop.name in only):
             by_code[loop.code].append(loop)
-    return sorted((_make_card(code, loops) for code, loops in by_code.items()), key=lambda card: card.since_s)
+    cards = (_make_card(code, loops, status.projections) for code, loops in by_code.items())
+    return sorted(cards, key=lambda card: card.since_s)
 
 
-def _make_card(code: str, loops: list[FailedLoop]) -> BlockedCard:
+def _make_card(code: str, loops: list[FailedLoop], views: Sequence[ProjectionView]) -> BlockedCard:
     title, look = _CAUSES.get(code, _OTHER)
     by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
     for loop in loops:
         text = split_problem(loop.problem, loop.hint)
         by_reason[text.message, text.details].append(loop.name)
     reasons = tuple(
-        BlockedReason(*reason, tuple(map(describe_object, names[:SHOWN_MAX])), len(names[SHOWN_MAX:]))
+        _make_reason(*reason, add_readers(names, views))
         for reason, names in list(by_reason.items())[:SHOWN_MAX]
     )
     first = min(loops, key=lambda loop: loop.since_s)
     fix = split_problem(first.problem, first.hint).fix
     return BlockedCard(title, first.since_s, reasons, len(by_reason) - len(reasons), fix, runbook_path(look))
+
+
+def _make_reason(message: str, details: str, names: list[str]) -> BlockedReason:
+    shown = tuple(map(describe_object, names[:SHOWN_MAX]))
+    return BlockedReason(message, details, shown, len(names[SHOWN_MAX:]))

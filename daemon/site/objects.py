@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import quote
+
+from daemon.status.model import ProjectionView
 
 
 _KINDS: Final = {
@@ -31,3 +34,17 @@ def describe_object(name: str) -> tuple[str, str]:
         return f"Policy {owner}", path
     short = table.rpartition(".")[2]
     return f"Table {table} of policy {owner}", f"{path}/tables/{quote(short, safe='')}"
+
+
+def add_readers(loops: Iterable[str], views: Sequence[ProjectionView]) -> list[str]:
+    """Return the relays first, then the policies that read their sources and wait with them, then the other
+    loops.
+    """
+    listed = dict.fromkeys(loops)
+    readers = [
+        view.name
+        for view in views
+        if view.name.startswith("replication:") and f"relay:{view.source}" in listed
+    ]
+    relays = [name for name in listed if name.startswith("relay:")]
+    return list(dict.fromkeys((*relays, *readers, *listed)))

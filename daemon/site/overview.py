@@ -12,12 +12,12 @@ from daemon.http.actions import Recorded
 from daemon.site.blocked import make_blocked_cards
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
-from daemon.site.objects import describe_object
+from daemon.site.objects import add_readers, describe_object
 from daemon.site.problem_texts import ProblemText, split_problem
 from daemon.site.runbooks import runbook_path
 from daemon.site.sparklines import draw_sparklines
 from daemon.status.history import HistoryPoint
-from daemon.status.model import DaemonStatus, OperatorAction, StatusSection
+from daemon.status.model import DaemonStatus, OperatorAction, ProjectionView, StatusSection
 from state.errors import ConfigError, Fenced, GapDetected, Inconsistent, StateCorrupt, TargetDiverged
 
 
@@ -50,6 +50,8 @@ class Card:
     """The object in words."""
     path: str
     """The page of the object; empty if it has none."""
+    readers: tuple[tuple[str, str], ...]
+    """Policies that wait for a relay: name and page."""
     tone: str
     text: ProblemText
 
@@ -64,7 +66,7 @@ def overview_values(
     nodes = chain.from_iterable(section.flow(section.of(status)) for section in sections)
     return {
         "status": status,
-        "needs": make_cards(status.needs_operator),
+        "needs": make_cards(status.needs_operator, status.projections),
         "needs_total": len(status.needs_operator),
         "blocked": make_blocked_cards(status),
         "actions": actions,
@@ -77,14 +79,14 @@ def overview_values(
     }
 
 
-def make_cards(actions: Sequence[OperatorAction]) -> list[Card]:
+def make_cards(actions: Sequence[OperatorAction], views: Sequence[ProjectionView]) -> list[Card]:
     """Return the cards of states, the most urgent ones first."""
     rank = {kind: place for place, kind in enumerate(_ORDER)}
     listed = sorted(actions, key=lambda action: rank.get(action.kind, len(rank)))
-    return [_make_card(each) for each in listed[:CARDS_MAX]]
+    return [_make_card(each, views) for each in listed[:CARDS_MAX]]
 
 
-def _make_card(action: OperatorAction) -> Card:
+def _make_card(action: OperatorAction, views: Sequence[ProjectionView]) -> Card:
     """Return the card of a state."""
     consequence = "" if action.action is None else describe_consequence(action.action)
     name, path = describe_object(action.object)
@@ -92,4 +94,5 @@ def _make_card(action: OperatorAction) -> Card:
     text = split_problem(action.reason)
     title = _TITLES.get(text.code) if action.kind == "failed-loop" else None
     title = title or action.kind.replace("-", " ").capitalize()
-    return Card(action, runbook_path(action.look), consequence, title, name, path, tone, text)
+    readers = tuple(map(describe_object, add_readers([action.object], views)[1:]))
+    return Card(action, runbook_path(action.look), consequence, title, name, path, readers, tone, text)

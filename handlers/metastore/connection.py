@@ -131,7 +131,8 @@ class Connection:
             )
         if self._socket.was_closed_unanswered:
             error = ConnectionError(
-                f"{error} (if the metastore requires SASL, set 'auth'; if TLS, write thrift+tls://)"
+                "the server closed the connection (it may be stopping; if the metastore requires SASL, "
+                "set 'auth'; if TLS, write thrift+tls://)"
             )
         return BrokenConnectionError(error, sent=False)
 

@@ -95,7 +95,7 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
         "now_s": status.time_s,
         "name": name,
         "view": view,
-        "needs": make_cards(needs),
+        "needs": make_cards(needs, status.projections),
         "blocked": make_blocked_cards(status, only=view.loops),
         "switch": None if view.state in ENDED else action,
         "switch_text": describe_consequence(action),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from daemon.consumer.shared.window import SharedEvent
 from daemon.replica.external.status import EXTERNAL
@@ -25,7 +25,6 @@ from state.errors import NotFound
 
 
 R = TypeVar("R")
-FOLLOWING: Final = "following"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class PolicyTableList:
         )
         following = self._following
         for word in words:
-            if word not in FOLLOWING:
+            if word not in self._view.state:
                 following = [table for table in following if word in table]
         return [*found, *following]
 
@@ -95,7 +94,7 @@ class PolicyTableList:
         known, load = self._known, self._loads.get(table)
         return TableRow(
             table,
-            self._states.get(table, FOLLOWING),
+            self._states.get(table, self._view.state),
             self._write_ids.get(table) if known is None else known.write_id(table),
             self._open.get(table, ()) if known is None else known.open_writes(table),
             None if known is None else known.verified_s(table),
@@ -134,7 +133,9 @@ def table_values(
         "view": view,
         "table": name,
         "row": tables.rows([table], recent)[0],
-        "needs": make_cards([each for each in status.needs_operator if each.object in objects]),
+        "needs": make_cards(
+            [each for each in status.needs_operator if each.object in objects], status.projections
+        ),
         "failure": next((each for each in view.failures if each.table == name), None),
         "load": next(
             (each for each in LOADS.of(status) if (each.policy, each.table) == (policy, name)), None

@@ -44,10 +44,12 @@ function doneOf(result) {
   if (result.changed === false) return "Nothing has changed.";
   if (result.outcome) return [result.outcome, result.problem].filter(Boolean).join(": ");
   if (result.resumes_at) return `Done. The table resumes at event ${result.resumes_at}; no file is copied twice.`;
-  if (result.reason) return `Done. The table is loaded again: ${result.reason}.`;
-  if (result.upto) return `Done. Events ${result.after + 1} to ${result.upto} are skipped.`;
+  if (result.reason) return `Done. The load of the table begins, because its events cannot be applied (${result.reason}).`;
+  const loads = result.tables ? `, and ${result.tables.length} tables will be loaded` : "";
+  if (result.upto) return `Done. Events ${result.after + 1} to ${result.upto} are skipped${loads}.`;
   const refused = (result.requested || []).find((each) => !each.accepted);
   if (refused) return `The target refused: ${refused.message || refused.state}.`;
+  if (result.requested) return "Done. The compaction is queued for the workers of the target; the page of the policy shows its state.";
   return "Done.";
 }
 
@@ -60,6 +62,7 @@ function problemOf(error) {
 // The header and the content type cannot be sent by the form of another site; the server requires them.
 async function send() {
   yes.disabled = typed.hidden = true;
+  title.textContent = yes.textContent;
   answer.textContent = "Sent. The daemon acts after the batch that it works on, within a minute …";
   try {
     const response = await fetch(action.action, {

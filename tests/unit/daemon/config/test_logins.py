@@ -63,7 +63,10 @@ def test_a_password_in_a_file_is_read_again_for_each_login_and_masked(
     file = tmp_path / "password"
     file.write_text("correct horse\n")
     auth = f"auth: {{mechanism: plain, user: tideline, password: {{file: {file}}}}}"
-    load_config(write(f", {KERBEROS}", f", {auth}"), {})
+    config = load_config(write(f", {KERBEROS}", f", {auth}"), {})
+    shown = config.model_dump_json()
+    assert f'"file {file}"' in shown
+    assert "correct" not in shown
     login = login_at("c", 3)
     assert isinstance(login, PasswordLogin)
     assert login.file == file

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from daemon.site.blocked import ROUTINE_S, SHOWN_MAX, make_blocked_cards
 from daemon.status.actions import list_actions
 from daemon.status.model import FailedLoop
@@ -50,6 +52,15 @@ def test_a_policy_shows_only_the_cause_that_stops_it() -> None:
     found = status(blocked_loops=(blocked("replication:a"), blocked("replication:b", FULL)))
     (card,) = make_blocked_cards(found, only={"replication:b"})
     assert card.fix == FULL.hint
+
+
+def test_a_card_names_the_policies_that_wait_for_a_relay() -> None:
+    policies = [replace(view(f"replication:{name}"), source=name[0]) for name in ("a1", "a2", "b1")]
+    found = status(*policies, blocked_loops=(blocked("retention:a"), blocked("relay:a")))
+    (card,) = make_blocked_cards(found)
+    (reason,) = card.reasons
+    assert [name for name, _ in reason.loops] == ["Relay of source a", "Policy a1", "Policy a2"]
+    assert reason.more == 1
 
 
 def test_routine_failures_and_states_with_an_action_have_no_card() -> None:

@@ -111,7 +111,8 @@ def test_a_card_names_what_has_happened_and_its_object_in_words() -> None:
     relay = FailedLoop("relay:lake", "unexpected", "KeyError: 1", 7.0)
     orders = TableFailure("shop.orders", 5, 7, "file-lost", "[file-lost] the file is gone (path=/a). Wait.")
     shop = operator_states.view("replication:shop", failures=(orders,))
-    cards = make_cards(list_actions(operator_states.status(shop, failed_loops=(gap, relay))))
+    status = operator_states.status(shop, failed_loops=(gap, relay))
+    cards = make_cards(list_actions(status), status.projections)
     assert [(card.title, card.name, card.path, card.text.message) for card in cards] == [
         ("Lost events", "Policy shop", "/policies/shop", "Events are missing."),
         ("Failed loop", "Relay of source lake", "", "KeyError: 1."),
@@ -122,4 +123,5 @@ def test_a_card_names_what_has_happened_and_its_object_in_words() -> None:
             "The file is gone.",
         ),
     ]
+    assert [card.readers for card in cards] == [(), (("Policy shop", "/policies/shop"),), ()]
     assert (cards[2].text.code, cards[2].text.fix) == ("file-lost", "Wait.")

@@ -117,6 +117,14 @@ def test_a_policy_shows_the_trouble_of_its_source_too() -> None:
     assert "another source" not in answer.text
 
 
+def test_the_tables_of_a_paused_policy_are_not_shown_as_following() -> None:
+    healthy = site_states.healthy_status()
+    views = tuple(replace(view, state="paused") for view in healthy.projections)
+    answer = page(lambda: replace(healthy, projections=views), "/policies/shop")
+    assert ">paused</span></td>" in answer.text
+    assert ">following</span></td>" not in answer.text
+
+
 def test_an_unknown_policy_is_not_found() -> None:
     assert page(site_states.healthy_status, "/policies/none").status == 404
 
