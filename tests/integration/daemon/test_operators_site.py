@@ -167,7 +167,7 @@ def fail_over_and_back(
     """Promote a policy, let the old source follow as the page says, and promote that one."""
     site.show("/policies/moved")
     site.page.get_by_role("link", name="Promote").click()
-    site.page.get_by_text("it has the newest event of the source").wait_for()
+    site.page.get_by_text("the newest event of the source is applied").wait_for()
     assert site.act(site.page, "Promote") == "Done."
     site.page.get_by_role("heading", name=f"Promoted: writers may use {database}_r").wait_for()
     with Session.connect(stack.target.sql) as sql:
