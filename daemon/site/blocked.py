@@ -12,7 +12,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daemon.site.objects import add_readers, describe_object
+from daemon.site.objects import describe_object, find_readers
 from daemon.site.problem_texts import split_problem
 from daemon.site.runbooks import runbook_path
 from daemon.status.actions import DAEMON
@@ -86,14 +86,19 @@ def _make_card(code: str, loops: list[FailedLoop], views: Sequence[ProjectionVie
         text = split_problem(loop.problem, loop.hint)
         by_reason[text.message, text.details].append(loop.name)
     reasons = tuple(
-        _make_reason(*reason, add_readers(names, views))
-        for reason, names in list(by_reason.items())[:SHOWN_MAX]
+        _make_reason(*reason, names, views) for reason, names in list(by_reason.items())[:SHOWN_MAX]
     )
     first = min(loops, key=lambda loop: loop.since_s)
     fix = split_problem(first.problem, first.hint).fix
     return BlockedCard(title, first.since_s, reasons, len(by_reason) - len(reasons), fix, runbook_path(look))
 
 
-def _make_reason(message: str, details: str, names: list[str]) -> BlockedReason:
-    shown = tuple(map(describe_object, names[:SHOWN_MAX]))
-    return BlockedReason(message, details, shown, len(names[SHOWN_MAX:]))
+def _make_reason(
+    message: str, details: str, loops: Sequence[str], views: Sequence[ProjectionView]
+) -> BlockedReason:
+    """Return a reason with its loops: relays first, then the policies that wait for them."""
+    relays = [name for name in loops if name.startswith("relay:")]
+    names = list(dict.fromkeys((*relays, *find_readers(relays, views), *loops)))
+    return BlockedReason(
+        message, details, tuple(map(describe_object, names[:SHOWN_MAX])), len(names[SHOWN_MAX:])
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable
 from typing import Final
 from urllib.parse import quote
 
@@ -36,15 +36,6 @@ def describe_object(name: str) -> tuple[str, str]:
     return f"Table {table} of policy {owner}", f"{path}/tables/{quote(short, safe='')}"
 
 
-def add_readers(loops: Iterable[str], views: Sequence[ProjectionView]) -> list[str]:
-    """Return the relays first, then the policies that read their sources and wait with them, then the other
-    loops.
-    """
-    listed = dict.fromkeys(loops)
-    readers = [
-        view.name
-        for view in views
-        if view.name.startswith("replication:") and f"relay:{view.source}" in listed
-    ]
-    relays = [name for name in listed if name.startswith("relay:")]
-    return list(dict.fromkeys((*relays, *readers, *listed)))
+def find_readers(relays: Container[str], views: Iterable[ProjectionView]) -> list[str]:
+    """Return the policies that read the sources of these relays, and therefore wait with them."""
+    return [view.name for view in views if view.relay in relays and view.name.startswith("replication:")]

@@ -12,7 +12,7 @@ from daemon.http.actions import Recorded
 from daemon.site.blocked import make_blocked_cards
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
-from daemon.site.objects import add_readers, describe_object
+from daemon.site.objects import describe_object, find_readers
 from daemon.site.problem_texts import ProblemText, split_problem
 from daemon.site.runbooks import runbook_path
 from daemon.site.sparklines import draw_sparklines
@@ -94,5 +94,5 @@ def _make_card(action: OperatorAction, views: Sequence[ProjectionView]) -> Card:
     text = split_problem(action.reason)
     title = _TITLES.get(text.code) if action.kind == "failed-loop" else None
     title = title or action.kind.replace("-", " ").capitalize()
-    readers = tuple(map(describe_object, add_readers([action.object], views)[1:]))
+    readers = tuple(map(describe_object, find_readers({action.object}, views)))
     return Card(action, runbook_path(action.look), consequence, title, name, path, readers, tone, text)

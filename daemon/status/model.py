@@ -185,9 +185,14 @@ class ProjectionView:
     """How long the stages of the last applied event took."""
 
     @property
+    def relay(self) -> str:
+        """The name of the loop that relays its source, here or in another daemon."""
+        return f"relay:{self.source}"
+
+    @property
     def loops(self) -> frozenset[str]:
-        """The loops that it needs to follow: its own, and the relay of its source."""
-        return frozenset({self.name, f"relay:{self.source}"})
+        """The loops that it needs to follow: its own, and the relay."""
+        return frozenset({self.name, self.relay})
 
     def repair_command(self, table: str) -> str:
         """Return the shell command that releases ``table``."""

@@ -8,11 +8,11 @@ configuration, and therefore one table of logins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 from urllib.parse import urlsplit
 
 from state.errors import ConfigError
@@ -80,20 +80,27 @@ class KerberosLogin:
         return self.service.replace("/_HOST", f"/{host.lower()}")
 
 
+class PasswordFile(Protocol):
+    """A file with a password, which may be exchanged at any time."""
+
+    path: Path
+
+    def read_again(self) -> str:
+        """Return the current password."""
+
+
 @dataclass(frozen=True, slots=True)
 class PasswordLogin:
     """A login with a user and a password, which the metastore receives as they are."""
 
     user: str
     password: str = field(repr=False)
-    read_again: Callable[[], str] | None = field(default=None, repr=False, compare=False)
-    """Returns the current password, if it is in a file, which may be exchanged at any time."""
-    file: Path | None = None
-    """That file, for messages."""
+    file: PasswordFile | None = field(default=None, repr=False, compare=False)
+    """Where the current password is, if it is in a file."""
 
     def present_password(self) -> str:
         """Return the password for a login now."""
-        return self.password if self.read_again is None else self.read_again()
+        return self.password if self.file is None else self.file.read_again()
 
 
 Login = KerberosLogin | PasswordLogin

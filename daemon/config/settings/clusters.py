@@ -190,10 +190,8 @@ class AuthConfig(Section):
         if self.mechanism == "plain":
             assert self.user is not None, "checked by the section"
             assert self.password is not None, "checked by the section"
-            password = self.password.get_secret_value()
-            if isinstance(self.password, FileSecret):
-                return PasswordLogin(self.user, password, self.password.read_again, self.password.path)
-            return PasswordLogin(self.user, password)
+            file = self.password if isinstance(self.password, FileSecret) else None
+            return PasswordLogin(self.user, self.password.get_secret_value(), file)
         assert self.principal is not None, "checked by the section"
         return KerberosLogin(self.principal, self.client_principal, self.keytab, self.protection)
 

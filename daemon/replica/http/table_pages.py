@@ -65,7 +65,7 @@ class PolicyTableList:
             **{_short(table): "quarantined" for table in view.quarantined},
         }
         names = sorted(self._write_ids) if known is None else known.names()
-        self._following = [name for name in names if name not in self._states]
+        self._unmarked = [name for name in names if name not in self._states]
 
     def __contains__(self, table: str) -> bool:
         """Whether the daemon knows a table of this name."""
@@ -78,11 +78,11 @@ class PolicyTableList:
             for table, state in self._states.items()
             if all(word in f"{table} {state}" for word in words)
         )
-        following = self._following
+        unmarked = self._unmarked
         for word in words:
             if word not in self._view.state:
-                following = [table for table in following if word in table]
-        return [*found, *following]
+                unmarked = [table for table in unmarked if word in table]
+        return [*found, *unmarked]
 
     def rows(self, tables: Sequence[str], recent: Sequence[SharedEvent]) -> list[TableRow]:
         """Return the rows of the shown tables."""

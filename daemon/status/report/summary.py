@@ -70,7 +70,7 @@ def narrow(
     if not hidden and table is None:
         return status
     sources = {view.source for view in views}
-    loops = frozenset[str]().union(*(view.loops for view in views))
+    loops = {loop for view in views for loop in view.loops}
     return replace(
         status,
         projections=tuple(views),

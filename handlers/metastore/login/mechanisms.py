@@ -89,7 +89,7 @@ class Plain:
         """Where the password is, and whether the daemon finds a new one there."""
         if self._login.file is None:
             return "Check the user and the password; restart the daemon after you have changed one of them."
-        return f"Check the user, and write the current password into {self._login.file}."
+        return f"Check the user, and write the current password into {self._login.file.path}."
 
     @property
     def is_complete(self) -> bool:

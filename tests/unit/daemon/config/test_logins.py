@@ -69,7 +69,8 @@ def test_a_password_in_a_file_is_read_again_for_each_login_and_masked(
     assert "correct" not in shown
     login = login_at("c", 3)
     assert isinstance(login, PasswordLogin)
-    assert login.file == file
+    assert login.file is not None
+    assert login.file.path == file
     assert login.present_password() == "correct horse"
     file.write_text("battery staple\n")
     assert login.present_password() == "battery staple"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.config.fields import FileSecret
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
 from daemon.endpoint.protocol.peer import Peer
 from daemon.endpoint.protocol.sasl import read_exactly
@@ -116,7 +117,7 @@ def test_a_refused_password_is_tried_once_for_a_call_because_servers_lock_accoun
 
 
 def test_a_refused_password_of_a_file_names_the_file(metastore: RawMetastore, server: Passwords) -> None:
-    login = PasswordLogin("tideline", "wrong", lambda: "wrong too", Path("/secrets/metastore"))
+    login = PasswordLogin("tideline", "wrong", FileSecret("wrong too", Path("/secrets/metastore")))
     with closing(client_of(metastore, login)) as client, pytest.raises(LoginFailed) as failed:
         client.current_event_id()
     assert failed.value.hint == "Check the user, and write the current password into /secrets/metastore."
