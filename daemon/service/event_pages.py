@@ -44,7 +44,8 @@ def event_pages(config: Config, readers: SharedReaders) -> Sequence[PageRoute]:
 
     def events(asked: Asked) -> dict[str, Any]:
         given = read_parameters(EventFilter, asked.parameters)
-        source, table = given.source or names[0], given.table.strip().lower()
+        busy = (name for name in names if readers.of(name).recent())
+        source, table = given.source or next(busy, names[0]), given.table.strip().lower()
         if source not in names:
             raise NotFound("there is no such source", source=source[:100], hint="Choose one of the list.")
         recent = find_recent(readers.of(source).recent(), table=table, txn_id=given.txn)

@@ -34,6 +34,7 @@ STATIC: Final = "/static"
 TONES: Final = {
     "following": "good",
     "running": "good",
+    "accepted": "good",
     "done": "good",
     "idle": "good",
     "complete": "good",

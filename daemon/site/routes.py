@@ -70,7 +70,7 @@ def site_routes(
 
 def describe_action(action: Recorded) -> str:
     """Return the text of an action in which the filter of the list searches."""
-    return f"{action.client} {action.action} {action.object} {action.parameters} {action.code or 'done'}"
+    return f"{action.client} {action.action} {action.object} {action.parameters} {action.code or 'accepted'}"
 
 
 async def _login(request: Request) -> Response:

@@ -118,7 +118,7 @@ def test_an_operator_ends_seven_situations_with_the_site_alone(
             rows = site.page.get_by_role("group", name="Actions").get_by_role("row").all_inner_texts()[1:]
             actions = ["promote", "compact", "release", "resume", "pause"]
             assert [row.split("\t")[2] for row in rows] == actions
-            assert all(row.split("\t")[1] == "ada" and "done" in row for row in rows)
+            assert all(row.split("\t")[1] == "ada" and "accepted" in row for row in rows)
 
 
 def quarantine_and_pause(site: OperatedSite, stack: Endpoints, sql: Session, database: str) -> None:

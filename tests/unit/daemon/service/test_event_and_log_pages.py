@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from daemon.consumer.shared.window import SharedEvent
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.process.logs import LogSettings, configure_logs
@@ -14,8 +15,10 @@ from daemon.process.recent_logs import CHARACTERS_MAX, LINES_MAX, RECENT_LOGS, R
 from daemon.service.event_pages import event_pages
 from daemon.service.log_page import log_page
 from daemon.sources.shared_readers import SharedReaders
+from handlers.routing import Route
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.http_client import asked, served
+from tests.builders.replication.replay_events import created
 
 
 SOURCE: dict[str, object] = {"sources": {"lake": {"metastore": ["thrift://nowhere:9083"], "topic": "events"}}}
@@ -64,6 +67,16 @@ def test_events_answer_without_a_reader_and_refuse_what_they_cannot_find(query: 
         answer = asked(server.port, f"/events{query}")
     assert answer.status == status
     assert ("No events are in memory" in answer.text) == (status == 200)
+
+
+def test_events_of_a_source_that_has_some_are_shown_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake: dict[str, object] = {"metastore": ["thrift://nowhere:9083"], "topic": "lake"}
+    config = config_of({"sources": {"lake": lake, "pond": {**lake, "topic": "pond"}}})
+    readers = SharedReaders(config)
+    monkeypatch.setattr(readers.of("pond"), "recent", lambda: [SharedEvent(created(7), 1, Route(None))])
+    with served(app_of(*event_pages(config, readers))) as server:
+        answer = asked(server.port, "/events")
+    assert "<option selected>pond" in answer.text
 
 
 def test_dead_letters_are_shown_to_operators_only(access: Access) -> None:

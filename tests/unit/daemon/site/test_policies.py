@@ -98,6 +98,7 @@ def test_the_page_of_a_policy_that_has_ended_says_so(state: str) -> None:
     views = tuple(replace(view, state=state) for view in status.projections)
     answer = page(lambda: replace(status, projections=views), "/policies/shop")
     assert f"This policy was {state}: " in answer.text
+    assert "Lag</dt>" not in answer.text
 
 
 def test_a_policy_shows_only_its_own_trouble() -> None:

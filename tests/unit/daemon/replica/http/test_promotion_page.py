@@ -80,6 +80,12 @@ def test_the_plan_has_the_point_and_the_button(tmp_path: Path) -> None:
     assert "back.yaml" not in text
 
 
+def test_a_paused_policy_is_to_be_resumed_before_it_catches_up(tmp_path: Path) -> None:
+    text = page(tmp_path, PLAN, replace(FOLLOWING, state="paused", lag_events=7, lag_s=90.0))
+    assert "The policy is paused, and the replica lags by" in text
+    assert "Wait until" not in text
+
+
 def test_incomplete_tables_are_named_and_need_a_forced_promotion(tmp_path: Path) -> None:
     text = page(tmp_path, replace(PLAN, incomplete=(IncompleteTable("orders", "waits for its load"),)))
     assert "orders: waits for its load" in text
