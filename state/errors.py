@@ -368,8 +368,8 @@ class GapDetected(Inconsistent):
 
     code = "gap"
     default_hint = (
-        "Skip the lost events: 'tideline gap source SOURCE' for a relay, then 'tideline gap policy POLICY' "
-        "for its policies. To avoid this, raise the log's time to live."
+        "Skip the lost events: first 'tideline gap source SOURCE' for the relay, then 'tideline gap policy "
+        "POLICY' for each of its policies. To avoid this, raise the log's time to live."
     )
 
 

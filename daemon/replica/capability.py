@@ -149,7 +149,7 @@ class Replica(Capability):
             if runtime.relays_only
             else (
                 *policy_pages(PolicySite(runtime.status, runtime.sections, replicas.tables_of, recent)),
-                promotion_page(runtime.config, runtime.status),
+                promotion_page(runtime.config, runtime.status, recent),
                 *policy_routes(runtime.config, runtime.audit),
                 *policy_list_routes(runtime.config, runtime.status),
                 *limit_routes(runtime.config, replicas.shared, runtime.audit, replicas.names),

@@ -12,19 +12,28 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Final
 
 import structlog
 
 from daemon.capability import Runtime
 from daemon.process.loops.heartbeat import Heartbeat, wait
 from daemon.process.loops.loop import Job
-from daemon.replica.status.compactions import LISTED_MAX, CompactionStatus, describe_backlog
+from daemon.replica.status.compactions import (
+    LISTED_MAX,
+    CompactionRow,
+    CompactionStatus,
+    describe_backlog,
+    describe_row,
+)
 from daemon.sources.connections import measured_metastore
 from handlers.metastore.client import Metastore
-from handlers.replication.operations.compaction import read_backlogs
+from handlers.replication.operations.compaction import UNENDED, Object, read_backlogs, read_succeeded
 from state.errors import TidelineError
 
 
+SUCCEEDED_S: Final = 86_400.0
+"""How long the status has compactions that have succeeded."""
 log = structlog.get_logger(__name__)
 
 
@@ -62,14 +71,35 @@ class CompactionWatch:
         dbs = {name: config.policy(name).replica_database for name in self._policies()}
         try:
             backlogs = read_backlogs(metastore, dbs.values(), listed_max=LISTED_MAX)
+            now_s = time.time()
+            read = {name: describe_backlog(name, db, backlogs[db], now_s) for name, db in dbs.items()}
+            self._read = {
+                name: self._keep_succeeded(metastore, dbs[name], each) for name, each in read.items()
+            }
         except TidelineError as error:
             if all(each.problem is None for each in self.status()):
                 log.warning("compactions of the target cannot be read", target=self._target, error=str(error))
             problem = f"{error.code}: {error.message}"
             self._read = {each.policy: replace(each, problem=problem) for each in self.status()}
-            return
-        now_s = time.time()
-        self._read = {name: describe_backlog(name, db, backlogs[db], now_s) for name, db in dbs.items()}
+
+    def _keep_succeeded(self, metastore: Metastore, db: str, read: CompactionStatus) -> CompactionStatus:
+        """Return the status with the compactions that have succeeded, so that an operator who has queued one
+        sees its end. Hive lists those of months, the oldest ones first, so only the ones that are not listed
+        any more are looked up.
+        """
+        last = self._read.get(read.policy, read)
+        unended = [_object(row) for row in last.listed if row.state in UNENDED]
+        listed = {_object(row) for row in read.listed}
+        gone = [each for each in unended if each not in listed]
+        ended = [describe_row(db, each) for each in read_succeeded(metastore, db, gone)] if gone else []
+        again = listed | {_object(row) for row in ended}
+        after_s = (read.read_s or 0.0) - SUCCEEDED_S
+        kept = [row for row in last.succeeded if (row.since_s or 0.0) > after_s and _object(row) not in again]
+        return replace(read, succeeded=(*ended, *kept)[:LISTED_MAX])
+
+
+def _object(row: CompactionRow) -> Object:
+    return row.table.rpartition(".")[2], row.partition or ""
 
 
 def build_watch(

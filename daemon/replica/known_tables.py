@@ -15,6 +15,7 @@ from typing import Final
 
 from daemon.replica.verification.sampler import Ledger
 from handlers.replication.tables.policy_tables import PolicyTables
+from handlers.replication.tables.table_loads import TableLoad
 
 
 NAMES_S: Final = 10.0
@@ -49,22 +50,31 @@ class KnownTables:
     last_names: LastNames
 
     def names(self) -> Sequence[str]:
-        """Return the tables with write ids, and those that verification has listed, sorted."""
+        """Return the tables that were written, loaded or verified, sorted."""
         return self.last_names.of(self)
 
     def sort_names(self) -> Sequence[str]:
         """Return the current names, sorted."""
         start = len(self.tables.db) + 1
-        names = [table[start:] for table in self.tables.write_ids.tables()]
-        return names if self.ledger is None else sorted({*names, *self.ledger.verified_s})
+        written = (table[start:] for table in self.tables.write_ids.tables())
+        loaded = (load.table for load in self.tables.loads.entries())
+        return sorted({*written, *loaded, *(() if self.ledger is None else self.ledger.verified_s)})
 
     def __contains__(self, table: str) -> bool:
-        """Whether this table has a write id or was listed by verification."""
-        return self.write_id(table) is not None or self.verified_s(table) is not None
+        """Whether this table was written, loaded or verified."""
+        is_loaded = table in self.tables.loads
+        return is_loaded or self.write_id(table) is not None or self.verified_s(table) is not None
 
     def write_id(self, table: str) -> int | None:
         """Return the highest known write id, or None."""
-        return self.tables.write_ids.high_water_mark(f"{self.tables.db}.{table}") or None
+        load = self.tables.loads.get(table)
+        loaded = 0 if load is None else load.write_id
+        return max(loaded, self.tables.write_ids.high_water_mark(f"{self.tables.db}.{table}")) or None
+
+    def loaded(self, table: str) -> TableLoad | None:
+        """Return the last load of the table if it has ended."""
+        load = self.tables.loads.get(table)
+        return load if load is not None and load.is_loaded else None
 
     def open_writes(self, table: str) -> tuple[int, ...]:
         """Return the uncommitted write ids."""

@@ -36,6 +36,7 @@ TONES: Final = {
     "running": "good",
     "accepted": "good",
     "done": "good",
+    "succeeded": "good",
     "idle": "good",
     "complete": "good",
     "live": "good",

@@ -21,6 +21,7 @@ from daemon.status.model import (
     StatusSection,
 )
 from daemon.terminal.layout import moment_text
+from state.errors import GapDetected
 from state.value_text import count_text
 
 
@@ -86,8 +87,10 @@ def list_actions(
 def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
     for name in status.stuck:
         yield OperatorAction("stuck-loop", name, "no heartbeat", _UNKNOWN, "restart the daemon")
+    gaps = {loop.name for loop in status.failed_loops if loop.code == GapDetected.code}
+    after = {view.name: view.source for view in status.projections if view.relay in gaps}
     for loop in status.failed_loops:
-        yield _of_failed_loop(loop)
+        yield _of_failed_loop(loop, after.get(loop.name))
     for source in status.sources:
         for table in source.scanned[:TABLES_MAX]:
             reason = "a program writes into its partitions without events"
@@ -99,7 +102,8 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
             yield from _of_tables(view)
 
 
-def _of_failed_loop(loop: FailedLoop) -> OperatorAction:
+def _of_failed_loop(loop: FailedLoop, gap_source: str | None) -> OperatorAction:
+    """Return the state of a loop. The relay of ``gap_source`` has lost the events first."""
     kind, _, name = loop.name.partition(":")
     look, command = _SECTIONS.get(kind, _UNKNOWN), REMOVE_CAUSE
     action: ActionCall | None = None
@@ -109,6 +113,8 @@ def _of_failed_loop(loop: FailedLoop) -> OperatorAction:
             action = call_source(name, "cross-gap", _SKIP)
         case "relay", "inconsistent":
             look = f"{RELAY}#the-source-was-restored-from-a-backup"
+        case "replication", "gap" if gap_source is not None:
+            command = f"tideline gap source {gap_source}"  # then the one of the policy
         case "replication", "gap":
             command, action = f"tideline gap policy {name}", call_policy(name, "cross-gap", _SKIP)
         case "replication", "fenced":

@@ -71,7 +71,7 @@ def find_obstacle(
         return f"it was renamed from '{stopped.table}' since it was quarantined"
     ended = {txn_id for _, txn_id in stopped.held - held}
     if ended:
-        return f"transactions that were writing into it ended or are unknown: {_some(ended)}"
+        return f"these transactions that were writing into it ended or are unknown: {_some(ended)}"
     return _find_change(stopped, target)
 
 

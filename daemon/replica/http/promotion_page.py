@@ -6,22 +6,26 @@ remaining steps, with the configuration of a policy in the other direction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from daemon.config.model import Config
+from daemon.consumer.shared.window import SharedEvent
 from daemon.http.transport.answering import Lane
 from daemon.replica.http.pages import find_policy
 from daemon.replica.http.routes import ask_policy_loop, require_followed
 from daemon.site.consequences import describe_consequence
 from daemon.site.pages import Asked, PageRoute, require_operator
+from daemon.site.recent_events import find_recent
 from daemon.status.action_calls import call_policy
 from daemon.status.model import DaemonStatus
 
 
 TIMEOUT_S: Final = 20.0
 """How long the loop may take to make the plan."""
+QUIET_S: Final = 120.0
+"""If the source database was changed less long ago, its writers may not have stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +38,19 @@ class WayBack:
     command: str
 
 
-def promotion_page(config: Config, status: Callable[[], DaemonStatus]) -> PageRoute:
-    """Return the route of the page."""
+def promotion_page(
+    config: Config,
+    status: Callable[[], DaemonStatus],
+    recent: Callable[[str], Sequence[SharedEvent]],
+) -> PageRoute:
+    """Return the route of the page; ``recent`` returns the last events of a source."""
 
     def values(asked: Asked) -> dict[str, Any]:
         require_operator(asked, "the plan of a promotion")
         settings = require_followed(config, asked.name)
         now = status()
         view = find_policy(now, asked.name)
+        changes = find_recent(recent(settings.source), table=settings.database.lower()).rows
         plan = ask_policy_loop(config, asked.name, {"do": "plan-promotion"})
         is_forced = bool(plan["incomplete"])
         label = "Promote as it is" if is_forced else "Promote"
@@ -51,6 +60,8 @@ def promotion_page(config: Config, status: Callable[[], DaemonStatus]) -> PageRo
             "name": asked.name,
             "view": view,
             "source": f"{settings.source}/{settings.database}",
+            "change": changes[0] if changes else None,
+            "is_written": bool(changes) and now.time_s - changes[0].time_s < QUIET_S,
             "plan": plan,
             "is_promoted": view.state == "promoted" or plan["unmarked"] is not None,
             "action": action,

@@ -115,8 +115,7 @@ def table_values(
     tables = PolicyTableList(status, view, policy, known)
     if table not in tables:
         raise NotFound(
-            "the policy has no record of the table: it was not written, loaded or verified since the policy "
-            "began",
+            "the policy has no record of the table: it was not written, loaded or verified",
             hint="Open the list of the policy's tables.",
             policy=policy,
             table=table[:200],
@@ -140,11 +139,12 @@ def table_values(
         "load": next(
             (each for each in LOADS.of(status) if (each.policy, each.table) == (policy, name)), None
         ),
+        "loaded": None if known is None else known.loaded(table),
         "differing": _first(() if verification is None else verification.tables, name),
         "problems": [] if external is None else [each for each in external.problems if name in each.tables],
         "compactions": []
         if compactions is None
-        else [each for each in compactions.listed if each.table == target],
+        else [each for each in compactions.listed + compactions.succeeded if each.table == target],
         "excluded": next(
             (each for each in (() if unreplicated is None else unreplicated.listed) if each.name == name),
             None,

@@ -17,7 +17,13 @@ from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
-from handlers.replication.operations.compaction import DID_NOT_INITIATE, FAILED, QUEUED, CompactionBacklog
+from handlers.replication.operations.compaction import (
+    DID_NOT_INITIATE,
+    FAILED,
+    QUEUED,
+    CompactionBacklog,
+    CompactionState,
+)
 from state.value_text import count_text
 
 
@@ -71,6 +77,10 @@ class CompactionStatus:
     """How long the oldest queued compaction had waited at ``read_s``."""
     listed: tuple[CompactionRow, ...] = ()
     """At most ``LISTED_MAX``, failed ones first."""
+    succeeded: tuple[CompactionRow, ...] = ()
+    """Those among the listed ones that have succeeded in the last day, the last one first; at most
+    ``LISTED_MAX``.
+    """
 
     @property
     def failed(self) -> int:
@@ -86,18 +96,14 @@ def describe_backlog(policy: str, db: str, backlog: CompactionBacklog, now_s: fl
         read_s=now_s,
         counts=dict(backlog.counts),
         waiting_s=None if queued_s is None else max(0.0, now_s - queued_s),
-        listed=tuple(
-            CompactionRow(
-                f"{db}.{each.table}",
-                each.partition,
-                each.kind,
-                each.state,
-                each.ended_s or each.started_s or each.queued_s,
-                each.message,
-            )
-            for each in backlog.listed
-        ),
+        listed=tuple(describe_row(db, each) for each in backlog.listed),
     )
+
+
+def describe_row(db: str, each: CompactionState) -> CompactionRow:
+    """Return a compaction of the target database."""
+    since_s = each.ended_s or each.started_s or each.queued_s
+    return CompactionRow(f"{db}.{each.table}", each.partition, each.kind, each.state, since_s, each.message)
 
 
 class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):

@@ -44,7 +44,7 @@ function doneOf(result) {
   if (result.changed === false) return "Nothing has changed.";
   if (result.outcome) return [result.outcome, result.problem].filter(Boolean).join(": ");
   if (result.resumes_at) return `Done. The table resumes at event ${result.resumes_at}; no file is copied twice.`;
-  if (result.reason) return `Done. The load of the table begins, because its events cannot be applied (${result.reason}).`;
+  if (result.reason) return `Done. The load of the table begins, because its events cannot be applied (${result.reason}). The page of the table shows when it is loaded.`;
   const loads = result.tables ? `, and ${result.tables.length === 1 ? "1 table" : result.tables.length + " tables"} will be loaded` : "";
   if (result.upto) return `Done. Events ${result.after + 1} to ${result.upto} are skipped${loads}.`;
   const refused = (result.requested || []).find((each) => !each.accepted);

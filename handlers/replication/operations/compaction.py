@@ -139,13 +139,16 @@ STATES: Final[Mapping[str, str]] = {
     "ready for cleaning": "r",
 }
 """The states to read, with Hive's letters; those that need attention first."""
-_LATER: Final = frozenset({QUEUED, "working", "ready for cleaning", "succeeded"})
+SUCCEEDED: Final = "succeeded"
+UNENDED: Final = frozenset({QUEUED, "working", "ready for cleaning"})
+_LATER: Final = UNENDED | {SUCCEEDED}
 READ_MAX: Final = 10_000
 """Compactions of one state to read; more do not count."""
 CHECKED_MAX: Final = 100
 """Failed tables and partitions whose later compactions are read; further ones count as failed."""
 
-_Object = tuple[str, str]
+Object = tuple[str, str]
+"""A table and its partition, or a table and an empty text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,18 @@ def read_backlogs(
         db: _build_backlog(target, db, {state: by_db[db] for state, by_db in by_state.items()}, listed_max)
         for db in dbs
     }
+
+
+def read_succeeded(target: Metastore, db: str, objects: Collection[Object]) -> list[CompactionState]:
+    """Return the last compaction of each of these tables and partitions, if it has succeeded. Raises the
+    errors of the metastore.
+    """
+    newest: dict[Object, ShowCompactResponseElement] = {}
+    for table in dict.fromkeys(table for table, _ in objects):
+        for each in sorted(target.show_compactions(db, table), key=lambda each: each.id or 0):
+            newest[_object(each)] = each
+    found = (newest[key] for key in objects if key in newest)
+    return [describe_compaction(each) for each in found if each.state == SUCCEEDED]
 
 
 def _build_backlog(
@@ -213,11 +228,11 @@ def _drop_superseded(
     """Return the newest failure of each table or partition, unless a later compaction of it waits, runs or
     has succeeded.
     """
-    newest: dict[_Object, ShowCompactResponseElement] = {}
+    newest: dict[Object, ShowCompactResponseElement] = {}
     for each in failed:
         newest.setdefault(_object(each), each)
     checked = list(islice(newest, CHECKED_MAX))
-    later: dict[_Object, int] = {}
+    later: dict[Object, int] = {}
     for table in dict.fromkeys(table for table, _ in checked):
         for each in target.show_compactions(db, table):
             if each.state in _LATER:
@@ -225,5 +240,5 @@ def _drop_superseded(
     return [each for key, each in newest.items() if later.get(key, 0) < (each.id or 0)]
 
 
-def _object(each: ShowCompactResponseElement) -> _Object:
+def _object(each: ShowCompactResponseElement) -> Object:
     return each.tablename, each.partitionname or ""

@@ -168,6 +168,7 @@ def fail_over_and_back(
     site.show("/policies/moved")
     site.page.get_by_role("link", name="Promote").click()
     site.page.get_by_text("the newest event of the source is applied").wait_for()
+    assert "Its last known change is" in site.page.inner_text("main")
     assert site.act(site.page, "Promote") == "Done."
     site.page.get_by_role("heading", name=f"Promoted: writers may use {database}_r").wait_for()
     with Session.connect(stack.target.sql) as sql:

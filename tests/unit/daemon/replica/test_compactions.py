@@ -126,6 +126,30 @@ def test_nothing_is_shown_before_the_first_answer_and_without_compactions() -> N
     assert COMPACTIONS.problems(read.status()) == []
 
 
+def test_a_compaction_that_was_listed_is_kept_for_a_day_after_it_has_succeeded() -> None:
+    read, now = watch("shop"), round(time.time() * 1000)
+    begun = compaction(2, "working", start=now)
+    before = compaction(1, "succeeded", "visits", endTime=now)
+    read.read_all(target(before, begun, compaction(3, "initiated", "lines", enqueueTime=now)))
+    assert read.status()[0].succeeded == ()
+    ended = replace_state(begun, "succeeded", endTime=now)
+    for _ in range(2):
+        read.read_all(target(before, ended, compaction(3, "failed", "lines")))
+        (kept,) = read.status()[0].succeeded
+        assert (kept.table, kept.state, kept.since_s) == ("shop_r.orders", "succeeded", now / 1000)
+    assert "orders" not in text(*read.status())
+    read.read_all(target(ended, compaction(4, "initiated", enqueueTime=now)))
+    assert read.status()[0].succeeded == (), "the next one of the same table is listed"
+    old = replace_state(begun, "succeeded", endTime=now - 90_000_000)
+    read.read_all(target(old))
+    read.read_all(target(old))
+    assert read.status()[0].succeeded == ()
+
+
+def replace_state(each: ShowCompactResponseElement, state: str, **fields: Any) -> ShowCompactResponseElement:
+    return compaction(each.id or 0, state, each.tablename, **fields)
+
+
 def test_failed_and_queued_compactions_are_shown_with_their_message() -> None:
     read = watch("shop", "other")
     read.read_all(

@@ -183,6 +183,28 @@ class Many:
         )
 
 
+def test_a_table_that_was_loaded_and_not_written_since_is_shown_with_its_load() -> None:
+    tables = PolicyTables("shop", _NoObjects())
+    tables.loads.request("orders", "release")
+    tables.loads.finish("orders", 3389, 2)
+    known = KnownTables(tables, None, LastNames())
+    site = PolicySite(site_states.healthy_status, SECTIONS, lambda _: known)
+    with served(app_of(status=site.status, policies=site)) as server:
+        listed = asked(server.port, "/policies/shop")
+        shown = asked(server.port, "/policies/shop/tables/orders")
+    assert 'href="/policies/shop/tables/orders"' in listed.text
+    assert "The table was loaded as of event 3389 (release)." in shown.text
+
+
+@pytest.mark.parametrize(("relay", "shown"), [("relay:lake", "waits for its source"), (None, "following")])
+def test_a_policy_whose_relay_is_blocked_is_not_shown_as_following(relay: str | None, shown: str) -> None:
+    healthy = site_states.healthy_status()
+    since_s = healthy.time_s - 60
+    blocked = () if relay is None else (FailedLoop(relay, "login-failed", "[login-failed] no", since_s, ""),)
+    answer = page(lambda: replace(healthy, blocked_loops=blocked), "/policies/shop")
+    assert re.findall(r'<p class="dim"><span class="state \w+">([^<]+)</span>', answer.text)[0] == shown
+
+
 def test_a_policy_of_100_000_tables_is_shown_in_pages() -> None:
     site = Many.of(100_000).site()
     with served(app_of(status=site.status, policies=site)) as server:

@@ -201,18 +201,30 @@ def test_states_that_a_request_ends_have_it_and_the_api_serves_it() -> None:
         status(
             view("replication:shop", "paused", failures=(failure,)),
             view("catalog:lake", failures=(failure,)),
-            failed_loops=(failed("relay:lake", "gap"), failed("replication:shop", "gap")),
+            failed_loops=(failed("relay:pond", "gap"), failed("replication:shop", "gap")),
         )
     )
     calls = [each.action for each in actions if each.action is not None]
     assert [(call.path, dict(call.body)) for call in calls] == [
-        ("/api/v1/sources/lake/cross-gap", {}),
+        ("/api/v1/sources/pond/cross-gap", {}),
         ("/api/v1/policies/shop/cross-gap", {}),
         ("/api/v1/policies/shop/resume", {}),
         ("/api/v1/policies/shop/release", {"table": "shop.a"}),
     ]
     served = api_patterns()
-    assert {call.path.replace("/shop/", "/{name}/").replace("/lake/", "/{name}/") for call in calls} <= served
+    assert {call.path.replace("/shop/", "/{name}/").replace("/pond/", "/{name}/") for call in calls} <= served
+
+
+def test_the_gap_of_a_policy_is_crossed_after_that_of_its_relay() -> None:
+    gap = failed("replication:shop", "gap")
+    shop, other = view("replication:shop"), replace(view("replication:other"), source="pond")
+    (_, later) = list_actions(status(shop, other, failed_loops=(failed("relay:lake", "gap"), gap)))
+    assert later.command == "tideline gap source lake"
+    assert later.action is None
+    for relay in (failed("relay:lake", "unexpected"), failed("relay:pond", "gap")):
+        (_, now) = list_actions(status(shop, other, failed_loops=(relay, gap)))
+        assert now.command == "tideline gap policy shop"
+        assert now.action is not None
 
 
 def api_patterns() -> set[str]:

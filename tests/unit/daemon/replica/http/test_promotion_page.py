@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import html
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import pytest
 import yaml
 
 from daemon.config.model import Config
+from daemon.consumer.shared.window import SharedEvent
 from daemon.process.inbox import Inbox, Request, requests_directory
 from daemon.replica.http.promotion_page import describe_way_back, promotion_page
 from daemon.status.model import ProjectionView
 from handlers.replication.operations.promotion import IncompleteTable, Promotion
+from handlers.routing import Route
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.http_client import OPERATOR, asked, operated, served
 from tests.builders.daemon.operator_states import status, view
+from tests.builders.replication.replay_events import created
 
 
 PLAN = Promotion("shop", "shop_r", 412, 1_700_000_000, open_writes={"orders": (7,)}, aborted=1)
@@ -64,8 +68,13 @@ def answering(directory: Path, plan: Promotion) -> Iterator[list[Request]]:
         thread.join()
 
 
-def page(directory: Path, plan: Promotion, policy: ProjectionView = FOLLOWING) -> str:
-    route = promotion_page(config(directory), lambda: status(policy))
+def page(
+    directory: Path,
+    plan: Promotion,
+    policy: ProjectionView = FOLLOWING,
+    recent: Sequence[SharedEvent] = (),
+) -> str:
+    route = promotion_page(config(directory), lambda: status(policy), lambda _: recent)
     with answering(directory, plan) as requests, operated(directory, route) as server:
         text = asked(server.port, "/policies/shop/promotion", token=OPERATOR).text
     assert requests == [{"do": "plan-promotion"}]
@@ -78,6 +87,16 @@ def test_the_plan_has_the_point_and_the_button(tmp_path: Path) -> None:
     assert "open write ids 7" in text
     assert 'data-action="/api/v1/policies/shop/promote" data-body="{}"' in text
     assert "back.yaml" not in text
+
+
+@pytest.mark.parametrize(("age_s", "may_write"), [(5, True), (3600, False)])
+def test_the_plan_shows_the_last_change_of_the_source(tmp_path: Path, age_s: int, may_write: bool) -> None:
+    time_s = int(status(FOLLOWING).time_s) - age_s
+    events = [replace(created(7, "t"), db=db, time_s=time_s) for db in ("shop", "other")]
+    text = page(tmp_path, PLAN, recent=[SharedEvent(event, 1, Route(None)) for event in events])
+    assert "CREATE_TABLE of shop.t, event 7" in text
+    assert ("Writers may still write" in text) == may_write
+    assert "Its last known change" not in page(tmp_path, PLAN)
 
 
 def test_a_paused_policy_is_to_be_resumed_before_it_catches_up(tmp_path: Path) -> None:
@@ -117,6 +136,6 @@ def test_the_way_back_is_a_configuration_in_the_other_direction(tmp_path: Path) 
 
 
 def test_a_viewer_does_not_see_the_plan(tmp_path: Path) -> None:
-    route = promotion_page(config(tmp_path), lambda: status(FOLLOWING))
+    route = promotion_page(config(tmp_path), lambda: status(FOLLOWING), lambda _: ())
     with served(app_of(route)) as server:
         assert asked(server.port, "/policies/shop/promotion").status == 403
