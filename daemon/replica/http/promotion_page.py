@@ -50,7 +50,8 @@ def promotion_page(
         settings = require_followed(config, asked.name)
         now = status()
         view = find_policy(now, asked.name)
-        changes = find_recent(recent(settings.source), table=settings.database.lower()).rows
+        found = find_recent(recent(settings.source), table=settings.database.lower())
+        change = found.rows[0] if found.rows else None
         plan = ask_policy_loop(config, asked.name, {"do": "plan-promotion"})
         is_forced = bool(plan["incomplete"])
         label = "Promote as it is" if is_forced else "Promote"
@@ -60,8 +61,9 @@ def promotion_page(
             "name": asked.name,
             "view": view,
             "source": f"{settings.source}/{settings.database}",
-            "change": changes[0] if changes else None,
-            "is_written": bool(changes) and now.time_s - changes[0].time_s < QUIET_S,
+            "change": change,
+            "searched": found.searched,
+            "is_written": change is not None and now.time_s - change.time_s < QUIET_S,
             "plan": plan,
             "is_promoted": view.state == "promoted" or plan["unmarked"] is not None,
             "action": action,

@@ -96,7 +96,9 @@ def test_the_plan_shows_the_last_change_of_the_source(tmp_path: Path, age_s: int
     text = page(tmp_path, PLAN, recent=[SharedEvent(event, 1, Route(None)) for event in events])
     assert "CREATE_TABLE of shop.t, event 7" in text
     assert ("Writers may still write" in text) == may_write
-    assert "Its last known change" not in page(tmp_path, PLAN)
+    text = page(tmp_path, PLAN, recent=[SharedEvent(replace(created(7), db="other"), 1, Route(None))])
+    assert "The last 1 event did not change it." in text
+    assert "did not change it" not in page(tmp_path, PLAN)
 
 
 def test_a_paused_policy_is_to_be_resumed_before_it_catches_up(tmp_path: Path) -> None:
