@@ -22,7 +22,7 @@ from daemon.sources.outbox import build_outbox
 from daemon.sources.outgoing_events import OutboxSettings
 from daemon.sources.unlogged_partitions import build_unlogged_partitions
 from handlers.metastore.client import Metastore
-from state.errors import TidelineError
+from state.errors import LoginFailed, MetastoreUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def measured_metastore(
                 answer = super()._invoke(call, *arguments)
             except TidelineError as error:
                 metrics.errors.labels(cluster, call.name, error.code).inc()
+                if isinstance(error, MetastoreUnavailable | LoginFailed):  # an operator knows it by this name
+                    error.context = {"cluster": cluster, **error.context}
                 raise
             else:
                 beat()

@@ -69,6 +69,7 @@ MESSAGES: Final[dict[str, tuple[errors.TidelineError, ...]]] = {
     "daemon.md#another-system-does-not-answer": (
         errors.MetastoreUnavailable(
             "none of the metastore's addresses can be reached",
+            cluster="dr",
             addresses="thrift://target-metastore:9083: connection refused",
         ),
     ),

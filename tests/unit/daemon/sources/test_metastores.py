@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from daemon.config.model import Config
 from daemon.sources.connections import CallMetrics
 from daemon.sources.metastores import MetastoreClients
+from state.errors import MetastoreUnavailable
 from tests.builders.daemon.assembly import config_of
 from tests.builders.metastore.fake_metastore import FakeMetastore
 
@@ -40,3 +42,11 @@ def test_clients_of_one_service_share_its_connection_and_count_their_calls_by_cl
     }
     assert calls == {"lake": 2, "same": 1, "dr": 1}
     assert beats == [1]
+
+
+def test_an_unreachable_metastore_has_the_name_of_its_cluster() -> None:
+    down = "thrift://127.0.0.1:1"
+    clients = MetastoreClients(clusters(down, down), CallMetrics(CollectorRegistry()))
+    with pytest.raises(MetastoreUnavailable, match=r"\(cluster=dr, addresses=thrift://127\.0\.0\.1:1"):
+        clients.target("dr").current_event_id()
+    clients.close()
