@@ -58,6 +58,7 @@ class ProjectionStatus:
     problem: str | None = None
     paused_since_s: int | None = None
     """Unix time at which an operator paused the projection."""
+    paused_because: str = ""
     stages: Stages | None = None
     """The stages of the last applied event."""
 
@@ -253,7 +254,7 @@ def follow(
     """
     if last is None:
         last = ProjectionStatus(projection.name, projection.source, "starting", None, None)
-    status = replace(last, state="starting", problem=None, paused_since_s=None)
+    status = replace(last, state="starting", problem=None, paused_since_s=None, paused_because="")
     report(status)
     with closing(reader):
         yield from projection.prepare()

@@ -49,7 +49,7 @@ class FollowedReplica:
         open_reader: Callable[[], TopicReader],
         *,
         bootstraps: BootstrapTurns,
-        report_pause: Callable[[int | None], None] = lambda _: None,
+        report_pause: Callable[[int | None, str], None] = lambda *_: None,
         external: ExternalThread | None = None,
         report_end: Callable[[Promotion | None], None] = lambda _: None,
         report_new: Callable[[bool], None] = lambda _: None,
@@ -58,11 +58,11 @@ class FollowedReplica:
         """``open_reader`` returns a second reader of the topic, for tables that catch up. ``bootstraps``
         decides when the policy may be bootstrapped.
 
-        ``report_pause`` receives the time of a pause, and None when the policy resumes. ``external`` copies
-        the files of external tables, if the policy does so. ``report_end`` receives the promotion that ended
-        replication, or None if a retirement ended it. ``report_new`` receives True while a new policy waits
-        for the request to bootstrap it, and False afterwards. Batches are applied within the context
-        ``replaying``.
+        ``report_pause`` receives the time of a pause and its reason, and None when the policy resumes.
+        ``external`` copies the files of external tables, if the policy does so. ``report_end`` receives the
+        promotion that ended replication, or None if a retirement ended it. ``report_new`` receives True while
+        a new policy waits for the request to bootstrap it, and False afterwards. Batches are applied within
+        the context ``replaying``.
         """
         self._projection = projection
         self._inbox = inbox
@@ -169,12 +169,12 @@ class FollowedReplica:
         self._stop_copies()
         self._heartbeat.following()
         while since_s is not None and not self._is_stopping():
-            self._report_pause(since_s)
+            self._report_pause(since_s, self._projection.pause.reason())
             yield IDLE_S
             self._inbox.serve(self._do)
             self._heartbeat.beat()
             since_s = None if self._projection.has_ended else self._projection.pause.since_s()
-        self._report_pause(None)
+        self._report_pause(None, "")
 
     def _do(self, request: Request) -> Request:
         """Serve one request. If it ends the replication, stop the running copies first."""

@@ -301,15 +301,14 @@ class _Replica:
         """Release the state and all connections."""
         self.loop.close()
 
-    def _report_pause(self, since_s: int | None) -> None:
-        status = self.loop.status
-        if since_s is None:
-            self.loop.status = replace(status, state="following", paused_since_s=None)
-        elif status.state != "paused":
-            self.loop.status = replace(status, state="paused", paused_since_s=since_s)
+    def _report_pause(self, since_s: int | None, reason: str) -> None:
+        state = "following" if since_s is None else "paused"
+        self.loop.status = replace(
+            self.loop.status, state=state, paused_since_s=since_s, paused_because=reason
+        )
 
     def _report_end(self, promotion: Promotion | None) -> None:
-        status = replace(self.loop.status, state="retired", paused_since_s=None)
+        status = replace(self.loop.status, state="retired", paused_since_s=None, paused_because="")
         if promotion is not None:
             status = replace(status, state="promoted", position=Position(promotion.event_id))
         self.loop.status = status

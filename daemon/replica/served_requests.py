@@ -11,7 +11,7 @@ request                                               answer
                                                       tables that left if none is named
 ``{"do": "prune", "tables": [...]}``                  ``{"dropped": [...]}``; refused for a table that did not
                                                       leave the policy
-``{"do": "pause"}``                                   ``{"paused_since_s": ..., "changed": ...}``
+``{"do": "pause", "reason": "..."}``                  ``{"paused_since_s": ..., "changed": ...}``
 ``{"do": "resume"}``                                  ``{"paused_since_s": null, "changed": ...}``
 ``{"do": "plan-promotion"}``                          what ``promote`` would do (``Promotion``)
 ``{"do": "promote", "force": ...}``                   the same, done; refused with tables that are incomplete,
@@ -33,6 +33,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from handlers.replication.loading.bootstrap import BootstrapRequest
+from handlers.replication.tables.pause import REASON_CHARACTERS_MAX
 from handlers.replication.tables.table_loads import Reason
 from state.errors import BadInput, InvalidRequest
 
@@ -100,7 +101,8 @@ class PolicyRequests:
                 return self._prune(request.get("tables"), plans=step == "plan-prune")
             case "pause":
                 was_paused = self._projection.pause.since_s() is not None
-                return {"paused_since_s": self._projection.begin_pause(), "changed": not was_paused}
+                reason = str(request.get("reason") or "")[:REASON_CHARACTERS_MAX]
+                return {"paused_since_s": self._projection.begin_pause(reason), "changed": not was_paused}
             case "resume":
                 return {
                     "paused_since_s": None,

@@ -14,8 +14,8 @@ _TEXTS: Final = {
         "continue. The target database must be empty or missing."
     ),
     "pause": (
-        "Policy {name} applies no events until you resume it. Readers of the target continue to see "
-        "its current state."
+        "Policy {name} applies no events, and loads and copies nothing, until you resume it. Readers of the "
+        "target continue to see its current state."
     ),
     "resume": "Policy {name} continues from its position. It skips no event.",
     "release": (

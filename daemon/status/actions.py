@@ -132,7 +132,8 @@ def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
         yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, REMOVE_CAUSE)
     if view.state == "paused":
         look = f"{POLICIES}#a-policy-must-be-paused"
-        reason, resume = "an operator paused the policy", f"tideline resume {name}"
+        because = f": {view.paused_because}" if view.paused_because else ""
+        reason, resume = f"an operator paused the policy{because}", f"tideline resume {name}"
         action = call_projection(view.name, "resume", "Resume")
         yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s, action)
     if view.state == NEW:

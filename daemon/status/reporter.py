@@ -184,6 +184,7 @@ class StatusReporter:
             target=part.target,
             loading=tuple(part.loading()),
             paused_since_s=own.paused_since_s,
+            paused_because=own.paused_because,
             failing=tuple(part.failing()),
             place=part.place(),
             stages=own.stages,

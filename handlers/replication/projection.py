@@ -265,13 +265,13 @@ class ReplicationProjection:
         self._reconcile()
         self._is_sound = True
 
-    def begin_pause(self) -> int:
+    def begin_pause(self, reason: str = "") -> int:
         """Pause the policy, and return since when it pauses; must be called between two batches.
 
         The target gets the pause and the position if it answers: while the policy is paused, nothing else
         writes them.
         """
-        since_s = self.pause.begin()
+        since_s = self.pause.begin(reason)
         if self._is_sound:
             with suppress(TidelineError):
                 self._target_progress.raise_now()

@@ -50,16 +50,19 @@ def _release_text(answer: dict[str, Any]) -> str:
 
 @click.command()
 @click.argument("policy")
+@click.option("--reason", default="", help="Why, for those who find the policy paused.")
 @config_option
 @json_option
 @daemon_option
-def pause(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
+def pause(
+    policy: str, reason: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None
+) -> None:
     """Stop applying events of POLICY until 'tideline resume POLICY'. The pause survives a restart of the
     daemon.
     """
     _ask(
         policy,
-        {"do": "pause"},
+        {"do": "pause", "reason": reason},
         (config_path, daemon),
         as_json,
         lambda answer: f"policy {policy} {'is' if answer['changed'] else 'was already'} paused",

@@ -24,7 +24,7 @@ from daemon.status.model import DaemonStatus
 
 TIMEOUT_S: Final = 20.0
 """How long the loop may take to make the plan."""
-QUIET_S: Final = 120.0
+QUIET_S: Final = 60.0
 """If the source database was changed less long ago, its writers may not have stopped."""
 
 

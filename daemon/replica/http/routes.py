@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated, Any, Final
 
-from annotated_types import MinLen
+from annotated_types import MaxLen, MinLen
 from pydantic import TypeAdapter
 
 from daemon.config.model import Config
@@ -36,6 +36,7 @@ from handlers.replication.operations.compaction import (
 from handlers.replication.operations.promotion import Promotion
 from handlers.replication.operations.pruning import PlannedDrop
 from handlers.replication.operations.retirement import Retirement
+from handlers.replication.tables.pause import REASON_CHARACTERS_MAX
 from state.errors import NotFound
 
 
@@ -45,6 +46,15 @@ TIMEOUT_S: Final = 60.0
 
 
 Name = Annotated[str, MinLen(1)]
+
+
+@dataclass(frozen=True)
+class PauseParameters:
+    """Why the policy is paused."""
+
+    __pydantic_config__ = STRICT
+    reason: Annotated[str, MaxLen(REASON_CHARACTERS_MAX)] = ""
+    """Shown with the pause."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +247,7 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
             BootstrapRequest,
             begins=True,
         ),
-        route("pause", "Stop applying events until you resume the policy.", NoParameters, PauseAnswer),
+        route("pause", "Stop applying events until you resume the policy.", PauseParameters, PauseAnswer),
         route("resume", "Continue a paused policy, or one whose loop has failed.", NoParameters, PauseAnswer),
         route("release", "Follow a quarantined table again.", ReleaseParameters, ReleaseAnswer),
         route("load", "Load tables again from the source.", LoadParameters, LoadAnswer),

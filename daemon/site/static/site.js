@@ -6,6 +6,8 @@ const title = document.getElementById("ask-title");
 const text = document.getElementById("ask-text");
 const typed = document.getElementById("ask-typed");
 const typedName = document.getElementById("ask-name");
+const because = document.getElementById("ask-because");
+const reason = document.getElementById("ask-reason");
 const answer = document.getElementById("ask-answer");
 const yes = document.getElementById("ask-yes");
 const no = document.getElementById("ask-no");
@@ -28,7 +30,8 @@ function ask(button) {
   // An action that cannot be undone needs the name of its object.
   typed.hidden = !action.typed;
   typed.querySelector("label").textContent = `Type ${action.typed} to confirm:`;
-  typedName.value = "";
+  typedName.value = reason.value = "";
+  because.hidden = !action.action.endsWith("/pause");
   yes.disabled = Boolean(action.typed);
   yes.toggleAttribute("data-typed", Boolean(action.typed));
   no.textContent = "Cancel";
@@ -42,6 +45,7 @@ function outcomeOf(result) {
 
 function doneOf(result) {
   if (result.changed === false) return "Nothing has changed.";
+  if (result.paused_since_s) return "Done. The policy applies, loads and copies nothing until you resume it.";
   if (result.outcome) return [result.outcome, result.problem].filter(Boolean).join(": ");
   if (result.resumes_at) return `Done. The table resumes at event ${result.resumes_at}; no file is copied twice.`;
   if (result.reason) return `Done. The load of the table begins, because its events cannot be applied (${result.reason}). The page of the table shows when it is loaded.`;
@@ -62,13 +66,15 @@ function problemOf(error) {
 // The header and the content type cannot be sent by the form of another site; the server requires them.
 async function send() {
   yes.disabled = typed.hidden = true;
+  const body = because.hidden ? action.body : JSON.stringify({ reason: reason.value });
+  because.hidden = true;
   title.textContent = yes.textContent;
   answer.textContent = "Sent. The daemon acts after the batch that it works on, within a minute …";
   try {
     const response = await fetch(action.action, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-Tideline-Site": "1" },
-      body: action.body,
+      body,
     });
     const result = await response.json();
     answer.textContent = response.ok ? outcomeOf(result) : problemOf(result);

@@ -2,7 +2,8 @@
 resume it.
 
 The pause is in the policy's state file, and among the parameters that the target database keeps
-(``kept_entries``): a daemon that takes over the policy without this file does not resume it either.
+(``kept_entries``): a daemon that takes over the policy without this file does not resume it either. The
+reason of the pause is in the state file only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from state.store import Reader, Store, Transaction
 
 
 PAUSED_KEY: Final = b"paused-since"
+REASON_KEY: Final = b"paused-because"
+REASON_CHARACTERS_MAX: Final = 200
 
 
 def find_pause_s(reader: Reader) -> int | None:
@@ -26,6 +29,7 @@ def put_pause(since_s: int | None, txn: Transaction) -> None:
     """Store the pause, or remove it."""
     if since_s is None:
         txn.delete(PAUSED_KEY)
+        txn.delete(REASON_KEY)
     else:
         txn.put(PAUSED_KEY, str(since_s).encode())
 
@@ -40,13 +44,18 @@ class Pause:
         """Return the Unix time of the pause; None if there is none."""
         return find_pause_s(self._store)
 
-    def begin(self) -> int:
-        """Pause the policy; return since when it pauses."""
+    def reason(self) -> str:
+        """Return why the policy is paused; empty if no one said it."""
+        return (self._store.get(REASON_KEY) or b"").decode()
+
+    def begin(self, reason: str = "") -> int:
+        """Pause the policy, or give the pause another reason; return since when it pauses."""
         since_s = self.since_s()
-        if since_s is None:
-            since_s = int(time.time())
+        if since_s is None or reason:
+            since_s = since_s or int(time.time())
             with self._store.transaction() as txn:
                 put_pause(since_s, txn)
+                txn.put(REASON_KEY, reason.encode())
         return since_s
 
     def end(self) -> bool:

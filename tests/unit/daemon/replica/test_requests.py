@@ -25,6 +25,7 @@ from handlers.replication.loading.table.tools import LoadProgress, LoadSettings,
 from handlers.replication.operations.promotion import Promotion
 from handlers.replication.position.target_claim import WRITTEN_KEY
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.tables.pause import REASON_CHARACTERS_MAX
 from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from state.errors import (
     BadInput,
@@ -117,7 +118,7 @@ def follow(
         threads,
         lambda: unused,
         bootstraps=bootstraps or BootstrapTurns(1),
-        report_pause=pauses.append,
+        report_pause=lambda since_s, _: pauses.append(since_s),
         replaying=replaying,
     )
     beats = Beats()
@@ -492,11 +493,15 @@ def test_a_policy_without_work_rests_longer_each_time_until_something_concerns_i
 
 
 def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:
-    since = requests_of(replica.projection).do({"do": "pause"})["paused_since_s"]
+    since = requests_of(replica.projection).do({"do": "pause", "reason": "new disks"})["paused_since_s"]
     restarted = requests_of(replica.restart())
     assert restarted.do({"do": "pause"}) == {"paused_since_s": since, "changed": False}
+    assert replica.projection.pause.reason() == "new disks"
+    restarted.do({"do": "pause", "reason": "x" * 300})
+    assert replica.projection.pause.reason() == "x" * REASON_CHARACTERS_MAX, "another reason"
     assert restarted.do({"do": "resume"}) == RESUMED
     assert restarted.do({"do": "resume"}) == RESUMED | {"changed": False}
+    assert replica.projection.pause.reason() == ""
 
 
 def test_requests_are_served_while_the_loop_has_failed(replica: FakedReplica, tmp_path: Path) -> None:

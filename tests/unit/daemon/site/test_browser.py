@@ -208,6 +208,7 @@ def test_an_operator_retires_a_policy_only_by_its_name_and_bootstraps_a_new_one(
         page.click("#ask-no")
         page.get_by_role("button", name="Pause").click()
         assert page.locator("#ask-typed").is_hidden()
+        page.get_by_label("Reason (optional):").fill("new disks")
         page.click("#ask-yes")
         page.get_by_text("Nothing has changed. The policy waits for its bootstrap.").wait_for()
 
@@ -220,7 +221,7 @@ def test_an_operator_retires_a_policy_only_by_its_name_and_bootstraps_a_new_one(
         page.click("#ask-yes")
         page.get_by_text("Done.").wait_for()
         page.close()
-    assert asked == [("retire", {}), ("pause", {}), ("bootstrap", {})]
+    assert asked == [("retire", {}), ("pause", {"reason": "new disks"}), ("bootstrap", {})]
 
 
 def test_a_viewer_sees_no_buttons_of_actions(browser: Browser) -> None:
@@ -240,6 +241,23 @@ def test_the_page_follows_the_status_without_a_reload(browser: Browser) -> None:
         statuses.append(daemon_status(host="after"))
         page.evaluate("htmx.trigger('#live', 'refresh')")
         page.get_by_text("on after for").wait_for()
+        page.close()
+
+
+def test_the_list_of_tables_follows_the_state_of_its_policy(browser: Browser) -> None:
+    healthy = site_states.healthy_status()
+    views = tuple(replace(view, state="paused") for view in healthy.projections)
+    found = [replace(healthy, projections=views)]
+    with served(app_of(status=lambda: found[0])) as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/policies/shop")
+        row = page.get_by_role("group", name="Tables").get_by_role("row", name="orders")
+        row.get_by_text("paused").wait_for()
+        page.get_by_role("searchbox").fill("ord")
+        found[0] = healthy
+        page.evaluate("htmx.trigger('#live', 'refresh')")
+        row.get_by_text("following").wait_for()
+        assert page.get_by_role("searchbox").input_value() == "ord"
         page.close()
 
 

@@ -83,7 +83,7 @@ def page(
 
 def test_the_plan_has_the_point_and_the_button(tmp_path: Path) -> None:
     text = page(tmp_path, PLAN)
-    assert "event 412, 2023-11-14 22:13:20 UTC" in text
+    assert "event 412 of the whole source, 2023-11-14 22:13:20 UTC" in text
     assert "open write ids 7" in text
     assert 'data-action="/api/v1/policies/shop/promote" data-body="{}"' in text
     assert "back.yaml" not in text
@@ -95,7 +95,8 @@ def test_the_plan_shows_the_last_change_of_the_source(tmp_path: Path, age_s: int
     events = [replace(created(7, "t"), db=db, time_s=time_s) for db in ("shop", "other")]
     text = page(tmp_path, PLAN, recent=[SharedEvent(event, 1, Route(None)) for event in events])
     assert "CREATE_TABLE of shop.t, event 7" in text
-    assert ("Writers may still write" in text) == may_write
+    assert ("Written within the last minute" in text) == may_write
+    assert ("No change in the last minute" in text) == (not may_write)
     text = page(tmp_path, PLAN, recent=[SharedEvent(replace(created(7), db="other"), 1, Route(None))])
     assert "The last 1 event did not change it." in text
     assert "did not change it" not in page(tmp_path, PLAN)
@@ -118,6 +119,14 @@ def test_a_promoted_policy_shows_the_steps_that_remain(tmp_path: Path) -> None:
     text = page(tmp_path, replace(PLAN, unmarked=True), PROMOTED)
     assert "data-action" not in text
     assert "tideline bootstrap shop-back --reuse-files -c back.yaml" in text
+
+
+@pytest.mark.parametrize(("event_id", "where"), [(412, "contained"), (413, "not contained")])
+def test_a_promoted_policy_says_whether_the_last_change_is_contained(
+    tmp_path: Path, event_id: int, where: str
+) -> None:
+    text = page(tmp_path, PLAN, PROMOTED, [SharedEvent(created(event_id), 1, Route(None))])
+    assert f"The last known change of lake/shop is event {event_id}, which is {where}." in text
 
 
 def test_a_promotion_without_its_source_can_be_repeated(tmp_path: Path) -> None:

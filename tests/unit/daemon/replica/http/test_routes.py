@@ -115,7 +115,7 @@ def recorded(port: int) -> list[tuple[str, str, str, str | None]]:
 def test_an_action_is_served_by_the_loop_of_the_policy_and_recorded(port: int, policy: Policy) -> None:
     assert acted(port, PAUSE) == (200, policy.answer)
     assert acted(port, "/api/v1/policies/shop/release", {"table": "a"})[0] == 200
-    assert policy.requests == [{"do": "pause"}, {"do": "release", "table": "a", "load": False}]
+    assert policy.requests == [{"do": "pause", "reason": ""}, {"do": "release", "table": "a", "load": False}]
     assert recorded(port) == [("admin", "release", "shop", None), ("admin", "pause", "shop", None)]
 
 
@@ -232,7 +232,7 @@ def test_a_body_of_another_form_is_refused(port: int, policy: Policy, body: obje
 @pytest.mark.parametrize(
     ("words", "sent"),
     [
-        (["pause"], {"do": "pause"}),
+        (["pause", "--reason", "new disks"], {"do": "pause", "reason": "new disks"}),
         (["resume"], {"do": "resume"}),
         (["gap", "policy"], {"do": "cross-gap"}),
         (["promote", "--dry-run"], {"do": "plan-promotion"}),
@@ -285,7 +285,7 @@ def test_a_command_prints_the_answer_or_the_refusal_of_a_daemon_elsewhere(
     assert call(["pause", "shop", *where, str(tmp_path / "viewer"), "-o", "json"]) == 1
     error = json.loads(capsys.readouterr().err)["error"]
     assert (error["code"], error["context"]["needed"]) == ("forbidden", "operate")
-    assert policy.requests == [{"do": "pause"}]
+    assert policy.requests == [{"do": "pause", "reason": ""}]
 
 
 def test_a_client_that_leaves_before_the_end_of_its_body_is_recorded_and_not_a_defect(port: int) -> None:
