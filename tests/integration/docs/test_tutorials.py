@@ -14,6 +14,7 @@ import pytest
 
 from dev.stack.cluster import HiveCluster
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
+from dev.stack.hive.sql_session import Session
 from dev.stack.process.ports import free_port
 from tests.builders.components.authorizing_kafka import AuthorizingKafka
 from tests.builders.components.java_programs import hdfs_program, kafka_programs
@@ -82,8 +83,9 @@ def run_text(  # noqa: PLR0913, PLR0917 - one argument for each part of a walk
 
 
 def test_a_first_database_is_replicated_followed_compared_and_promoted(
-    stack: Endpoints, tmp_path: Path
+    stack: Endpoints, source_sql: Session, database: str, tmp_path: Path
 ) -> None:
+    source_sql.run(f"create database {database}")  # a cluster without any event would cause another warning
     run_replicated("tutorials/replica.md", ("shop", "tideline.lake"), stack, tmp_path)
 
 
