@@ -23,7 +23,7 @@ from daemon.terminal.layout import (
     moment_text,
     number_text,
 )
-from state.value_text import count_text
+from state.value_text import count_text, value_text
 
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def _environment() -> Environment:
         "number": number_text,
         "id": id_text,
         "count": count_text,
+        "values": value_text,
         "duration": duration_text,
         "moment": moment_text,
         "tone": lambda state: TONES.get(state, "idle"),

@@ -34,7 +34,7 @@ PICTURES: Final[dict[str, tuple[Callable[[], DaemonStatus], str, Theme]]] = {
     ),
     "site-partitions": (
         site_states.healthy_status,
-        "/partitions/db.visits?where=dt+%3E%3D+%272023-03-20%27+or+dt+like+%272023-02%25%27",
+        "/partitions/db.visits?filter=dt+%3E%3D+%272023-03-20%27+or+dt+like+%272023-02%25%27",
         "dark",
     ),
 }
@@ -60,7 +60,9 @@ def main() -> None:
                     color_scheme=theme,
                     viewport={"width": 1280, "height": 800},
                 )
-                page.goto(f"http://127.0.0.1:{server.port}{path}")
+                answer = page.goto(f"http://127.0.0.1:{server.port}{path}")
+                assert answer is not None
+                assert answer.ok, f"{path}: {answer.status}"
                 page.screenshot(path=DIRECTORY / f"{name}.png")
                 page.close()
 

@@ -50,6 +50,7 @@ def test_the_filter_finds_policies_by_name_target_and_state() -> None:
 def test_other_parameters_are_refused_with_a_page(query: str) -> None:
     answer = page(site_states.large_status, f"/policies?{query}")
     assert (answer.status, "<h1>" in answer.text) == (400, True)
+    assert "[&#39;" not in answer.text, "values are not those of Python"
 
 
 def test_the_list_shows_ids_without_separators_and_counts_with_them() -> None:
