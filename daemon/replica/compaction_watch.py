@@ -84,8 +84,8 @@ class CompactionWatch:
 
     def _keep_succeeded(self, metastore: Metastore, db: str, read: CompactionStatus) -> CompactionStatus:
         """Return the status with the compactions that have succeeded, so that an operator who has queued one
-        sees its end. Hive lists those of months, the oldest ones first, so only the ones that are not listed
-        any more are looked up.
+        sees its end. Hive keeps them for months and lists the oldest ones first, so this looks up only those
+        that the last reading listed as queued or running.
         """
         last = self._read.get(read.policy, read)
         unended = [_object(row) for row in last.listed if row.state in UNENDED]
