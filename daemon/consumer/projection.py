@@ -58,7 +58,8 @@ class ProjectionStatus:
     problem: str | None = None
     paused_since_s: int | None = None
     """Unix time at which an operator paused the projection."""
-    paused_because: str = ""
+    pause_reason: str = ""
+    """The operator's reason; empty if there is none."""
     stages: Stages | None = None
     """The stages of the last applied event."""
 
@@ -254,7 +255,7 @@ def follow(
     """
     if last is None:
         last = ProjectionStatus(projection.name, projection.source, "starting", None, None)
-    status = replace(last, state="starting", problem=None, paused_since_s=None, paused_because="")
+    status = replace(last, state="starting", problem=None, paused_since_s=None, pause_reason="")
     report(status)
     with closing(reader):
         yield from projection.prepare()

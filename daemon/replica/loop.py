@@ -303,12 +303,10 @@ class _Replica:
 
     def _report_pause(self, since_s: int | None, reason: str) -> None:
         state = "following" if since_s is None else "paused"
-        self.loop.status = replace(
-            self.loop.status, state=state, paused_since_s=since_s, paused_because=reason
-        )
+        self.loop.status = replace(self.loop.status, state=state, paused_since_s=since_s, pause_reason=reason)
 
     def _report_end(self, promotion: Promotion | None) -> None:
-        status = replace(self.loop.status, state="retired", paused_since_s=None, paused_because="")
+        status = replace(self.loop.status, state="retired", paused_since_s=None, pause_reason="")
         if promotion is not None:
             status = replace(status, state="promoted", position=Position(promotion.event_id))
         self.loop.status = status

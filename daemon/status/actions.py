@@ -88,9 +88,9 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
     for name in status.stuck:
         yield OperatorAction("stuck-loop", name, "no heartbeat", _UNKNOWN, "restart the daemon")
     gaps = {loop.name for loop in status.failed_loops if loop.code == GapDetected.code}
-    after = {view.name: view.source for view in status.projections if view.relay in gaps}
+    gap_sources = {view.name: view.source for view in status.projections if view.relay in gaps}
     for loop in status.failed_loops:
-        yield _of_failed_loop(loop, after.get(loop.name))
+        yield _of_failed_loop(loop, gap_sources.get(loop.name))
     for source in status.sources:
         for table in source.scanned[:TABLES_MAX]:
             reason = "a program writes into its partitions without events"
@@ -132,7 +132,7 @@ def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
         yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, REMOVE_CAUSE)
     if view.state == "paused":
         look = f"{POLICIES}#a-policy-must-be-paused"
-        because = f": {view.paused_because}" if view.paused_because else ""
+        because = f": {view.pause_reason}" if view.pause_reason else ""
         reason, resume = f"an operator paused the policy{because}", f"tideline resume {name}"
         action = call_projection(view.name, "resume", "Resume")
         yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s, action)

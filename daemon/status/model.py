@@ -177,8 +177,8 @@ class ProjectionView:
     """How to follow a quarantined table again; ``{table}`` stands for its name."""
     paused_since_s: int | None = None
     """Unix time since which an operator has paused the projection."""
-    paused_because: str = ""
-    """The operator's reason."""
+    pause_reason: str = ""
+    """The operator's reason; empty if there is none."""
     failing: tuple[FailingLoad, ...] = ()
     """Tables whose load has failed; the catalog tries again."""
     place: int | None = None

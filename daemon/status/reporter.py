@@ -184,7 +184,7 @@ class StatusReporter:
             target=part.target,
             loading=tuple(part.loading()),
             paused_since_s=own.paused_since_s,
-            paused_because=own.paused_because,
+            pause_reason=own.pause_reason,
             failing=tuple(part.failing()),
             place=part.place(),
             stages=own.stages,

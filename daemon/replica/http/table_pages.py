@@ -144,7 +144,7 @@ def table_values(
         "problems": [] if external is None else [each for each in external.problems if name in each.tables],
         "compactions": []
         if compactions is None
-        else [each for each in compactions.listed + compactions.succeeded if each.table == target],
+        else [each for each in compactions.shown if each.table == target],
         "excluded": next(
             (each for each in (() if unreplicated is None else unreplicated.listed) if each.name == name),
             None,

@@ -83,6 +83,11 @@ class CompactionStatus:
     """
 
     @property
+    def shown(self) -> tuple[CompactionRow, ...]:
+        """The rows of a page."""
+        return self.listed + self.succeeded
+
+    @property
     def failed(self) -> int:
         """The tables and partitions whose last compaction failed."""
         return sum((self.counts or {}).get(state, 0) for state in _FAILED)

@@ -6,7 +6,7 @@ const title = document.getElementById("ask-title");
 const text = document.getElementById("ask-text");
 const typed = document.getElementById("ask-typed");
 const typedName = document.getElementById("ask-name");
-const because = document.getElementById("ask-because");
+const reasoned = document.getElementById("ask-reasoned");
 const reason = document.getElementById("ask-reason");
 const answer = document.getElementById("ask-answer");
 const yes = document.getElementById("ask-yes");
@@ -31,7 +31,7 @@ function ask(button) {
   typed.hidden = !action.typed;
   typed.querySelector("label").textContent = `Type ${action.typed} to confirm:`;
   typedName.value = reason.value = "";
-  because.hidden = !action.action.endsWith("/pause");
+  reasoned.hidden = !action.action.endsWith("/pause");
   yes.disabled = Boolean(action.typed);
   yes.toggleAttribute("data-typed", Boolean(action.typed));
   no.textContent = "Cancel";
@@ -66,8 +66,8 @@ function problemOf(error) {
 // The header and the content type cannot be sent by the form of another site; the server requires them.
 async function send() {
   yes.disabled = typed.hidden = true;
-  const body = because.hidden ? action.body : JSON.stringify({ reason: reason.value });
-  because.hidden = true;
+  const body = reasoned.hidden ? action.body : JSON.stringify({ reason: reason.value });
+  reasoned.hidden = true;
   title.textContent = yes.textContent;
   answer.textContent = "Sent. The daemon acts after the batch that it works on, within a minute …";
   try {

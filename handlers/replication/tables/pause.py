@@ -15,7 +15,7 @@ from state.store import Reader, Store, Transaction
 
 
 PAUSED_KEY: Final = b"paused-since"
-REASON_KEY: Final = b"paused-because"
+REASON_KEY: Final = b"pause-reason"
 REASON_CHARACTERS_MAX: Final = 200
 
 

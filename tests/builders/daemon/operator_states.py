@@ -81,7 +81,7 @@ EVERYTHING: Final = status(
         ),
         repair="tideline release shop {table}",
     ),
-    view("replication:blog", "paused", paused_since_s=SINCE_S, paused_because="new disks"),
+    view("replication:blog", "paused", paused_since_s=SINCE_S, pause_reason="new disks"),
     view("replication:fresh", "not-bootstrapped"),
     view(
         "replication:ads",
