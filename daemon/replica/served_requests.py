@@ -101,7 +101,14 @@ class PolicyRequests:
                 return self._prune(request.get("tables"), plans=step == "plan-prune")
             case "pause":
                 was_paused = self._projection.pause.since_s() is not None
-                reason = str(request.get("reason") or "")[:REASON_CHARACTERS_MAX]
+                reason = str(request.get("reason") or "")
+                if len(reason) > REASON_CHARACTERS_MAX:
+                    raise BadInput(
+                        "the reason of a pause is too long",
+                        characters=len(reason),
+                        limit=REASON_CHARACTERS_MAX,
+                        hint="Shorten it.",
+                    )
                 return {"paused_since_s": self._projection.begin_pause(reason), "changed": not was_paused}
             case "resume":
                 return {

@@ -497,8 +497,11 @@ def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:
     restarted = requests_of(replica.restart())
     assert restarted.do({"do": "pause"}) == {"paused_since_s": since, "changed": False}
     assert replica.projection.pause.reason() == "new disks"
-    restarted.do({"do": "pause", "reason": "x" * 300})
-    assert replica.projection.pause.reason() == "x" * REASON_CHARACTERS_MAX, "another reason"
+    longest = "x" * REASON_CHARACTERS_MAX
+    restarted.do({"do": "pause", "reason": longest})
+    with pytest.raises(BadInput, match="too long"):
+        restarted.do({"do": "pause", "reason": longest + "x"})
+    assert replica.projection.pause.reason() == longest, "another reason"
     assert restarted.do({"do": "resume"}) == RESUMED
     assert restarted.do({"do": "resume"}) == RESUMED | {"changed": False}
     assert replica.projection.pause.reason() == ""
