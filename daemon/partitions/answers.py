@@ -42,7 +42,7 @@ from state.partitions.index.explanation import explain_filter
 from state.partitions.index.lookups import Selection
 
 
-DIALECTS: Final = {"hive2": HIVE_2, "hive4": HIVE_4}
+DIALECTS: Final = {"hive4": HIVE_4, "hive2": HIVE_2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from daemon.catalog.pages import list_tables
 from daemon.catalog.queries import Answer
 from daemon.http.parameters import read_parameters
-from daemon.partitions.answers import PartitionAnswers
+from daemon.partitions.answers import DIALECTS, PartitionAnswers
 from daemon.partitions.queries import ExplainFilter, FilterPartitions
 from daemon.site.lists import ListParameters
 from daemon.site.pages import Asked, PageRoute
@@ -23,7 +23,6 @@ NAMES_SHOWN: Final = 50
 RANGES_SHOWN: Final = 20
 WIDTH: Final = 1000
 """Units of the axis of keys. A range is at least one unit wide."""
-DIALECTS: Final = ("hive4", "hive2")
 
 
 def partition_pages(answers: PartitionAnswers) -> Sequence[PageRoute]:
@@ -49,7 +48,7 @@ def _table_values(asked: Asked, answers: PartitionAnswers) -> dict[str, Any]:
         "row": view.rows(source, [query.name])[0],
         "filter": query.filter,
         "dialect": query.dialect,
-        "dialects": DIALECTS,
+        "dialects": tuple(DIALECTS),
         "ranges_shown": RANGES_SHOWN,
         "explained": None,
         "found": None,

@@ -47,18 +47,6 @@ _PLAIN: Final[dict[object, int]] = {
 }
 # a tuple is a list that can be the key of a map
 _CONTAINERS: Final[dict[object, int]] = {list: TType.LIST, tuple: TType.LIST, set: TType.SET, dict: TType.MAP}
-_NAMES: Final[dict[int, str]] = {
-    TType.BOOL: "bool",
-    TType.BYTE: "i8",
-    TType.I16: "i16",
-    TType.I32: "i32",
-    TType.I64: "i64",
-    TType.DOUBLE: "double",
-    TType.STRING: "string",
-    TType.LIST: "list",
-    TType.SET: "set",
-    TType.MAP: "map",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +68,6 @@ class WireType:
     def is_binary(self) -> bool:
         """Whether this is ``binary``, not text."""
         return self.python is bytes
-
-    def idl(self) -> str:
-        """Return the type as Thrift's interface language spells it."""
-        if self.elements:
-            return f"{_NAMES[self.ttype]}<{','.join(element.idl() for element in self.elements)}>"
-        if self.is_struct:
-            return str(self.python.__name__)
-        return "binary" if self.is_binary else _NAMES[self.ttype]
 
     def thrift_arguments(self) -> Any:
         """Return the arguments of this type in Thrift's ``thrift_spec``.

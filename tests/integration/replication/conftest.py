@@ -9,11 +9,13 @@ from contextlib import closing
 import pytest
 
 from dev.demo.compare import Comparison, Side, compare_databases
+from dev.stack.cluster import HiveCluster
 from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.old_metastore import OldMetastore
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.components.availability import start_or_skip
+from tests.builders.replication.hive_3_source import Hive3Source, open_hive_3_source
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import Written, write_all
 
@@ -39,13 +41,22 @@ def replica(source: ClusterEndpoints, target: ClusterEndpoints, database: str) -
 
 
 @pytest.fixture(scope="module", params=["2.3", "3.1"])
-def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
+def old_metastore(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OldMetastore]:
     """A source of an older Hive version."""
     server = OldMetastore(tmp_path_factory.mktemp("source"), request.param)
     with start_or_skip(f"metastore of Hive {request.param}"):
         server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Hive3Source]:
+    """An empty database of Hive 3.1."""
+    with open_hive_3_source(hive_3, target, database) as source:
+        yield source
 
 
 Compare = Callable[[dict[str, str]], Comparison]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -16,8 +15,6 @@ from typing import Final
 
 import pytest
 
-from dev.stack.cluster import HiveCluster
-from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
 from dev.stack.hive.sql_session import Session
 from handlers.replication.batch import batch_replay
@@ -26,7 +23,7 @@ from handlers.structs.transactions import CompactionType
 from state.errors import TidelineError
 from state.store.memory import MemoryStore
 from tests.builders.components.hive_3 import CompactionFailed, compact, read_rows
-from tests.builders.replication.hive_3_source import Hive3Source, RelayedReplica, open_hive_3_source
+from tests.builders.replication.hive_3_source import Hive3Source, RelayedReplica
 from tests.builders.replication.hive_3_statements import ABORTED, STATEMENTS, TABLES, fill
 from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
@@ -37,12 +34,6 @@ pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 ROUNDS: Final = int(os.environ.get("TIDELINE_HIVE_3_ROUNDS", "12"))
 SEEDS: Final = [int(seed) for seed in os.environ.get("TIDELINE_HIVE_3_SEEDS", "1").split(",")]
 WRITERS: Final = 3
-
-
-@pytest.fixture
-def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Hive3Source]:
-    with open_hive_3_source(hive_3, target, database) as source:
-        yield source
 
 
 class Killed(BaseException):

@@ -3,17 +3,14 @@ conversions, statistics, and transactions that time out without an event."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
-from dev.stack.cluster import HiveCluster
-from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.replication.target.objects import ACCURATE
 from handlers.structs.objects import Partition, Table
-from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
+from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source
 from tests.builders.replication.replica import Replica
 from tests.builders.replication.stepped_loads import SteppedLoads
 
@@ -21,12 +18,6 @@ from tests.builders.replication.stepped_loads import SteppedLoads
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 
 PARTITIONED = f"create table {{db}}.p (k int, v string) partitioned by (dt string) {ACID}"
-
-
-@pytest.fixture
-def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Hive3Source]:
-    with open_hive_3_source(hive_3, target, database) as source:
-        yield source
 
 
 @pytest.fixture

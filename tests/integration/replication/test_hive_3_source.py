@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
-from dev.stack.cluster import HiveCluster
-from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.events import FilesWritten
 from handlers.files.listing import list_write
 from handlers.files.systems.schemes import open_file_systems
 from tests.builders.components.hive_3 import compact, stream
-from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
+from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source
 from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
-
-
-@pytest.fixture
-def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Hive3Source]:
-    with open_hive_3_source(hive_3, target, database) as source:
-        yield source
 
 
 def test_a_compaction_that_is_named_after_an_aborted_write_is_loaded(

@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dev.stack.cluster import HiveCluster
-from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
 from dev.stack.hive.sql_session import Session
 from handlers.replication.verification.findings import Outcome, TableResult
 from handlers.structs.transactions import CompactionType
 from tests.builders.components.hive_3 import UNREADABLE, compact, read_rows
 from tests.builders.daemon.tideline_process import tideline, write_config
-from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
+from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source
 from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
@@ -27,12 +25,6 @@ from tests.builders.replication.verification import verify
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 
 TABLES = ("untouched", "major", "minor", "copied", "twice", "parts", "lines", "converted")
-
-
-@pytest.fixture
-def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Hive3Source]:
-    with open_hive_3_source(hive_3, target, database) as source:
-        yield source
 
 
 @pytest.fixture

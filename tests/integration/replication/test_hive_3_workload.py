@@ -4,20 +4,17 @@ each, the tables that it names equal those of the source in rows, row ids and wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from dev.stack.cluster import HiveCluster
-from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
 from dev.stack.hive.sql_session import Session
 from state.errors import NotFound
 from tests.builders.components.hive_3 import read_rows
-from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
+from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source
 from tests.builders.replication.small_workload import roll_back
 
 
@@ -89,12 +86,6 @@ drop table DB.renamed
 create table DB.renamed (k int) {ACID}
 insert into DB.renamed values (1)
 """
-
-
-@pytest.fixture
-def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Hive3Source]:
-    with open_hive_3_source(hive_3, target, database) as source:
-        yield source
 
 
 def parse(statements: str) -> list[str]:

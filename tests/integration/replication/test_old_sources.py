@@ -45,16 +45,16 @@ def write_history(client: WritingMetastore, db: str) -> None:
 
 
 def test_plain_tables_of_an_older_source_are_replicated_and_transactional_ones_stay_empty(
-    old: OldMetastore, target: ClusterEndpoints, database: str, target_sql: Session
+    old_metastore: OldMetastore, target: ClusterEndpoints, database: str, target_sql: Session
 ) -> None:
-    with WritingMetastore(old.uri) as client:
+    with WritingMetastore(old_metastore.uri) as client:
         before = client.current_event_id()
         write_history(client, database)
     replica = build_replica(
-        old.uri,
+        old_metastore.uri,
         target.metastore,
         db=database,
-        roots=[f"{old.directory}"],
+        roots=[f"{old_metastore.directory}"],
         start=before,
     )
     replica.follow()

@@ -48,17 +48,17 @@ class AppliedEvents(FollowedReplica):
 class Source:
     """A database of an older metastore, and its replica."""
 
-    def __init__(self, old: OldMetastore, target: ClusterEndpoints, *, base: str | None = None) -> None:
+    def __init__(self, metastore: OldMetastore, target: ClusterEndpoints, *, base: str | None = None) -> None:
         self.db = f"old_{uuid.uuid4().hex[:8]}"
-        self.client = WritingMetastore(old.uri)
+        self.client = WritingMetastore(metastore.uri)
         self.start = self.client.current_event_id()
         self.client.create_database(Database(name=self.db))
         self.applied = self.start
         self.replica = build_replica(
-            old.uri,
+            metastore.uri,
             target.metastore,
             db=self.db,
-            roots=[f"{old.directory}"],
+            roots=[f"{metastore.directory}"],
             start=self.start,
             external_base=base,
         )
@@ -109,8 +109,8 @@ class Source:
 
 
 @pytest.fixture
-def source(old: OldMetastore, target: ClusterEndpoints) -> Iterator[Source]:
-    with closing(Source(old, target)) as made:
+def source(old_metastore: OldMetastore, target: ClusterEndpoints) -> Iterator[Source]:
+    with closing(Source(old_metastore, target)) as made:
         yield made
 
 
@@ -226,8 +226,8 @@ def test_a_creation_that_is_repeated_after_a_crash_finds_the_translated_table(so
     assert not any(source.differences().values())
 
 
-def test_a_loaded_table_is_translated_too(old: OldMetastore, target: ClusterEndpoints) -> None:
-    with closing(Source(old, target)) as source:
+def test_a_loaded_table_is_translated_too(old_metastore: OldMetastore, target: ClusterEndpoints) -> None:
+    with closing(Source(old_metastore, target)) as source:
         source.create("sales", "1\n2\n")
         source.create_partitioned("parts", "a", "b")
         target_db = Database(name=source.replica.policy.target_db, ownerName="ann")
@@ -241,10 +241,10 @@ def test_a_loaded_table_is_translated_too(old: OldMetastore, target: ClusterEndp
 
 
 def test_with_a_base_for_external_tables_the_target_still_places_managed_ones(
-    old: OldMetastore, target: ClusterEndpoints
+    old_metastore: OldMetastore, target: ClusterEndpoints
 ) -> None:
     base = f"{target.external}/base_{uuid.uuid4().hex[:8]}"
-    with closing(Source(old, target, base=str(parse_location(base)))) as source:
+    with closing(Source(old_metastore, target, base=str(parse_location(base)))) as source:
         source.create_partitioned("parts", "a", "b")
         source.create("sales", "1\n")
         source.create("outside", "2\n", external=True)
@@ -275,9 +275,9 @@ def untranslating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_a_target_that_translates_nothing_keeps_managed_tables_managed(
-    old: OldMetastore, target: ClusterEndpoints, untranslating: str
+    old_metastore: OldMetastore, target: ClusterEndpoints, untranslating: str
 ) -> None:
-    with closing(Source(old, replace(target, metastore=untranslating))) as source:
+    with closing(Source(old_metastore, replace(target, metastore=untranslating))) as source:
         source.create("sales", "1\n2\n")
         source.create_partitioned("parts", "a", "b")
         source.follow()

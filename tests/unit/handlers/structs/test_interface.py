@@ -13,12 +13,13 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
+from thrift.Thrift import TType
 
 import handlers.structs as declared
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.calls import DECLARED, Call, HiveVersion
 from handlers.structs.exceptions import HiveException
-from handlers.structs.struct import Field, Struct
+from handlers.structs.struct import Field, Struct, WireType
 from streaming.table.catalog import HiveCatalog
 
 
@@ -39,6 +40,19 @@ STRUCTS = {
 }
 ENUMS = {name: cls for name, cls in CLASSES.items() if issubclass(cls, IntEnum)}
 
+NAMES = {
+    TType.BOOL: "bool",
+    TType.BYTE: "i8",
+    TType.I16: "i16",
+    TType.I32: "i32",
+    TType.I64: "i64",
+    TType.DOUBLE: "double",
+    TType.STRING: "string",
+    TType.LIST: "list",
+    TType.SET: "set",
+    TType.MAP: "map",
+}
+
 # Hive 2.3 used these numbers for other fields; the later meaning is declared.
 REUSED = {("2.3", "Table", 16), ("2.3", "InsertEventRequestData", 1), ("2.3", "InsertEventRequestData", 2)}
 CALLED_TEXT = ("2.3", "bitVectors")  # bytes on the wire in any case
@@ -51,7 +65,16 @@ ADDED_BY_VENDORS = {
 
 
 def idl(field: Field) -> str:
-    return field.enum.__name__ if field.enum else field.wire.idl()
+    return field.enum.__name__ if field.enum else spell(field.wire)
+
+
+def spell(wire: WireType) -> str:
+    """Return the type as Thrift's interface language spells it."""
+    if wire.elements:
+        return f"{NAMES[wire.ttype]}<{','.join(map(spell, wire.elements))}>"
+    if wire.is_struct:
+        return str(wire.python.__name__)
+    return "binary" if wire.is_binary else NAMES[wire.ttype]
 
 
 def without_enums(kind: str) -> str:
