@@ -22,8 +22,8 @@ from handlers.files.copying.byte_rates import ByteRate, Urgency
 
 SHARE: Final = 0.1
 """Share of one processor that the copies of loads have while events are applied, so that a load ends
-however much is replayed. With 0.25, every hundredth commit of other policies took 1.5 to 1.9 times as long
-(``bench/isolation.py``).
+however much is replayed. With 0.25, the 99th percentile of other policies' commits was 1.5 to 1.9 times as
+high as without a load (``bench/isolation.py``).
 """
 HOLD_S: Final = 0.25
 """How long the share lasts after events were applied: the next commit is first read, decoded and sent to

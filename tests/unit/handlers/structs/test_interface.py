@@ -40,7 +40,7 @@ STRUCTS = {
 }
 ENUMS = {name: cls for name, cls in CLASSES.items() if issubclass(cls, IntEnum)}
 
-NAMES = {
+SPELLINGS = {
     TType.BOOL: "bool",
     TType.BYTE: "i8",
     TType.I16: "i16",
@@ -71,10 +71,10 @@ def idl(field: Field) -> str:
 def spell(wire: WireType) -> str:
     """Return the type as Thrift's interface language spells it."""
     if wire.elements:
-        return f"{NAMES[wire.ttype]}<{','.join(map(spell, wire.elements))}>"
+        return f"{SPELLINGS[wire.ttype]}<{','.join(map(spell, wire.elements))}>"
     if wire.is_struct:
         return str(wire.python.__name__)
-    return "binary" if wire.is_binary else NAMES[wire.ttype]
+    return "binary" if wire.is_binary else SPELLINGS[wire.ttype]
 
 
 def without_enums(kind: str) -> str:
